@@ -1,0 +1,2 @@
+//! svcplane
+fn main() {}

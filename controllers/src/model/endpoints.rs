@@ -1,0 +1,98 @@
+//! An Endpoints object: everything a PUT must send back, because what it leaves out is deleted.
+
+use std::sync::Arc;
+
+use super::{Labels, ObjectKey, Protocol, Revision, Uid};
+
+/// A stored Endpoints object, with all that its PUT must preserve. `managedFields` are not kept: the apiserver keeps its own when a PUT
+/// leaves them out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointsObject {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// `metadata.annotations`.
+    pub annotations: Labels,
+    /// `metadata.finalizers`.
+    pub finalizers: Vec<Box<str>>,
+    /// `metadata.ownerReferences`.
+    pub owner_references: Vec<OwnerReference>,
+    /// `subsets` in stored order.
+    pub subsets: Vec<Subset>,
+}
+
+/// `metadata.ownerReferences[]`, kept only to be sent back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerReference {
+    /// `apiVersion`.
+    pub api_version: Box<str>,
+    /// `kind`.
+    pub kind: Box<str>,
+    /// `name`.
+    pub name: Box<str>,
+    /// `uid`.
+    pub uid: Box<str>,
+    /// `controller`.
+    pub controller: Option<bool>,
+    /// `blockOwnerDeletion`.
+    pub block_owner_deletion: Option<bool>,
+}
+
+/// One entry of `subsets`: every address serves every port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subset {
+    /// `addresses`: ready.
+    pub addresses: Vec<Address>,
+    /// `notReadyAddresses`.
+    pub not_ready_addresses: Vec<Address>,
+    /// `ports`; empty for a headless Service without ports.
+    pub ports: Vec<EndpointPort>,
+}
+
+/// One entry of `addresses` or `notReadyAddresses`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// `ip` as text: hand-made objects may hold any spelling.
+    pub ip: Box<str>,
+    /// `hostname`, never empty.
+    pub hostname: Option<Box<str>>,
+    /// `nodeName`; an explicit empty one is kept apart from an absent one.
+    pub node_name: Option<Arc<str>>,
+    /// `targetRef`.
+    pub target: Option<Box<TargetRef>>,
+}
+
+/// `targetRef`, all fields but `resourceVersion`, which comparison must ignore and nobody reads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetRef {
+    /// `kind`, such as `Pod`.
+    pub kind: Box<str>,
+    /// `namespace`.
+    pub namespace: Arc<str>,
+    /// `name`.
+    pub name: Arc<str>,
+    /// `uid`.
+    pub uid: Uid,
+    /// `apiVersion`, empty for what we write.
+    pub api_version: Box<str>,
+    /// `fieldPath`, empty for what we write.
+    pub field_path: Box<str>,
+}
+
+/// One entry of a subset's `ports`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndpointPort {
+    /// `name`, empty if absent.
+    pub name: Arc<str>,
+    /// `port`.
+    pub port: i32,
+    /// `protocol`.
+    pub protocol: Protocol,
+    /// `appProtocol`.
+    pub app_protocol: Option<Arc<str>>,
+}
