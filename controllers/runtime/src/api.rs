@@ -59,8 +59,12 @@ impl Failure {
     fn from_status(status: &Status) -> Self {
         let details = status.details.as_ref();
         let wait = details.map_or(0, |details| details.retry_after_seconds);
-        let terminating =
-            details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+        let terminating = details.is_some_and(|details| {
+            details
+                .causes
+                .iter()
+                .any(|cause| cause.reason == "NamespaceTerminating")
+        });
         match status.code {
             _ if terminating => Self::NamespaceTerminating,
             404 => Self::NotFound,
@@ -85,13 +89,13 @@ impl From<&kube::Error> for Failure {
     }
 }
 
-/// The text of the error at the bottom of a chain: "connection refused" rather than five layers that each repeat it.
+/// The first line of the error at the bottom of a chain: "connection refused" rather than five layers that each repeat it.
 pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;
     }
-    last.to_string()
+    last.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 impl fmt::Display for Failure {
@@ -132,17 +136,20 @@ mod tests {
         Failure::from(&kube::Error::Api(Box::new(status)))
     }
 
-    fn details(cause: &str, wait: u32) -> Option<StatusDetails> {
+    fn details(cause: &str, wait: u32) -> StatusDetails {
         let cause = StatusCause {
             reason: cause.into(),
             message: String::new(),
             field: String::new(),
         };
-        Some(StatusDetails {
+        StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
             causes: vec![cause],
             retry_after_seconds: wait,
-            ..StatusDetails::default()
-        })
+        }
     }
 
     #[test]
@@ -151,12 +158,21 @@ mod tests {
             (status(404, "NotFound", None), Failure::NotFound),
             (status(409, "AlreadyExists", None), Failure::AlreadyExists),
             (status(409, "Conflict", None), Failure::Conflict),
-            (status(403, "Forbidden", details("NamespaceTerminating", 0)), Failure::NamespaceTerminating),
+            (
+                status(403, "Forbidden", Some(details("NamespaceTerminating", 0))),
+                Failure::NamespaceTerminating,
+            ),
             (status(403, "Forbidden", None), Failure::Forbidden("text".into())),
             (status(422, "Invalid", None), Failure::Invalid("text".into())),
-            (status(429, "TooManyRequests", details("", 7)), Failure::Throttled(Duration::from_secs(7))),
+            (
+                status(429, "TooManyRequests", Some(details("", 7))),
+                Failure::Throttled(Duration::from_secs(7)),
+            ),
             (status(429, "", None), Failure::Throttled(Duration::from_secs(1))),
-            (status(503, "ServiceUnavailable", details("", 3)), Failure::Throttled(Duration::from_secs(3))),
+            (
+                status(503, "ServiceUnavailable", Some(details("", 3))),
+                Failure::Throttled(Duration::from_secs(3)),
+            ),
             (status(500, "InternalError", None), Failure::Refused(500, "text".into())),
         ];
         for (got, want) in table {

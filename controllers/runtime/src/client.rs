@@ -65,12 +65,16 @@ pub fn connect(mut config: Config, user_agent: &str, metrics: &Metrics) -> Resul
     if let Ok(value) = HeaderValue::from_str(user_agent) {
         config.headers.push((USER_AGENT, value));
     }
-    let builder = ClientBuilder::try_from(config)
-        .map_err(|error| ConfigError(format!("the cluster configuration cannot be used: {}", innermost(&error))))?;
+    let builder = ClientBuilder::try_from(config).map_err(|error| {
+        ConfigError(format!(
+            "the cluster configuration cannot be used: {}",
+            innermost(&error)
+        ))
+    })?;
     let client = builder
         .with_layer(&TimeoutLayer::new(RESPONSE_HEAD_LIMIT))
         .with_layer(&MapRequestLayer::new(ask_for_the_newest_state))
-        .with_layer(&observe::ObserveLayer::new(metrics.clone()))
+        .with_layer(&observe::ObserveLayer::new(metrics.rest_client()))
         .build();
     Ok(client)
 }
@@ -83,7 +87,16 @@ fn ask_for_the_newest_state(mut request: Request<Body>) -> Request<Body> {
     if !query.contains("sendInitialEvents=true") {
         return request;
     }
-    let query: Vec<&str> = query.split('&').map(|pair| if pair == "resourceVersion=0" { "resourceVersion=" } else { pair }).collect();
+    let query: Vec<&str> = query
+        .split('&')
+        .map(|pair| {
+            if pair == "resourceVersion=0" {
+                "resourceVersion="
+            } else {
+                pair
+            }
+        })
+        .collect();
     let path = format!("{}?{}", uri.path(), query.join("&"));
     let mut parts = uri.clone().into_parts();
     if let Ok(path) = path.parse() {
@@ -107,10 +120,16 @@ mod tests {
     #[test]
     fn only_a_streaming_list_is_asked_to_be_newest() {
         assert_eq!(
-            rewritten("/api/v1/pods?&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"),
+            rewritten(
+                "/api/v1/pods?&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
+            ),
             "/api/v1/pods?&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion="
         );
-        for other in ["/api/v1/pods?watch=true&resourceVersion=0", "/version", "/api/v1/pods?limit=500"] {
+        for other in [
+            "/api/v1/pods?watch=true&resourceVersion=0",
+            "/version",
+            "/api/v1/pods?limit=500",
+        ] {
             assert_eq!(rewritten(other), other);
         }
     }
@@ -121,11 +140,17 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let missing = dir.join("missing");
         let error = load_config(Some(&missing)).await.unwrap_err().to_string();
-        assert!(error.starts_with("--kubeconfig: cannot use ") && error.contains("missing"), "{error}");
+        assert!(
+            error.starts_with("--kubeconfig: cannot use ") && error.contains("missing"),
+            "{error}"
+        );
         let broken = dir.join("broken");
         std::fs::write(&broken, "clusters: 7").unwrap();
         let error = load_config(Some(&broken)).await.unwrap_err().to_string();
-        assert!(error.starts_with("--kubeconfig: cannot use ") && !error.contains('\n'), "{error}");
+        assert!(
+            error.starts_with("--kubeconfig: cannot use ") && !error.contains('\n'),
+            "{error}"
+        );
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,5 +1,19 @@
 //! svcplane's kit: what every controller and the webhook need from a runtime, and nothing about any of them.
 //!
+//! ```text
+//! client ──► watch ──► (a controller's index) ──► queue ──► (its workers) ──► api ──► apiserver
+//! ```
+//!
+//! * [`api`]: one call under a deadline, its outcome in the classes that callers act on.
+//! * [`client`]: how we connect, with kube's silent retries off.
 //! * [`metrics`]: Prometheus metrics of the kit, under client-go's names.
+//! * [`queue`]: keys that need work, each at most once and with at most one worker.
+//! * [`readiness`]: what must have happened once.
+//! * [`watch`]: one watch per kind, restarted for ever.
 
+pub mod api;
+pub mod client;
 pub mod metrics;
+pub mod queue;
+pub mod readiness;
+pub mod watch;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use self::core::{Backoff, Outcome, QueueCore};
-use crate::metrics::WorkqueueMetrics;
+use crate::metrics::{Running, WorkqueueMetrics};
 
 struct State<K> {
     core: QueueCore<K>,
@@ -52,12 +52,17 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             metrics,
         });
         let weak = Arc::downgrade(&shared);
-        shared.metrics.set_running(move || {
+        shared.metrics.observe_running(move || {
             let now = Instant::now();
-            weak.upgrade().map_or_else(Vec::new, |shared| {
-                let state = shared.state.lock();
-                state.core.running().map(|since| now.saturating_duration_since(since)).collect()
-            })
+            let mut running = Running::default();
+            if let Some(shared) = weak.upgrade() {
+                for since in shared.state.lock().core.running() {
+                    let age = now.saturating_duration_since(since);
+                    running.unfinished += age;
+                    running.longest = running.longest.max(age);
+                }
+            }
+            running
         });
         Self { shared }
     }

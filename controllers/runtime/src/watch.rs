@@ -17,7 +17,7 @@ mod backoff;
 pub use backoff::WatchBackoff;
 
 /// How long the server keeps a watch open, and (5 s later) how soon a watch that died without a sign is noticed.
-pub const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
+pub const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// While the first state comes in, this long without an object is a stalled list.
 const LIST_STALL: Duration = Duration::from_secs(70);
@@ -35,12 +35,22 @@ pub enum ListStyle {
 ///
 /// A relist (`Event::Init` to `Event::InitDone`) says nothing of what was deleted meanwhile: the sink sweeps what it did not hear of again.
 /// `ready` is raised after the first complete state.
-pub async fn run<K>(api: Api<K>, style: ListStyle, metrics: WatchMetrics, ready: Readiness, mut sink: impl FnMut(Event<K>))
-where
+pub async fn run<K>(
+    resource: &'static str,
+    api: Api<K>,
+    style: ListStyle,
+    metrics: WatchMetrics,
+    ready: Readiness,
+    mut sink: impl FnMut(Event<K>),
+) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let mut backoff = WatchBackoff::default();
-    let mut last_failure: Option<Failure> = None;
+    let mut trouble = Trouble {
+        resource,
+        metrics: metrics.clone(),
+        last: None,
+    };
     loop {
         let mut stream = Box::pin(watcher::watcher(api.clone(), config(style)));
         let mut listing = true;
@@ -48,7 +58,7 @@ where
             let next = if listing {
                 match tokio::time::timeout(LIST_STALL, stream.try_next()).await {
                     Ok(next) => next,
-                    Err(_stalled) => break note(&metrics, &mut last_failure, Failure::Deadline(LIST_STALL)),
+                    Err(_stalled) => break trouble.note(Failure::Deadline(LIST_STALL)),
                 }
             } else {
                 stream.try_next().await
@@ -58,13 +68,15 @@ where
                     match &event {
                         Event::Init => {
                             listing = true;
-                            metrics.listing();
+                            if ready.is_raised() {
+                                metrics.relists.inc();
+                            }
                         }
                         Event::InitDone => {
                             listing = false;
-                            tracing::debug!(resource = metrics.resource(), "complete");
+                            tracing::debug!(resource, "complete");
                         }
-                        Event::InitApply(_) | Event::Apply(_) | Event::Delete(_) => metrics.event(),
+                        Event::InitApply(_) | Event::Apply(_) | Event::Delete(_) => metrics.events.inc(),
                     }
                     let complete = matches!(event, Event::InitDone);
                     sink(event);
@@ -72,14 +84,14 @@ where
                         ready.raise();
                     }
                     // `Init` only says that a list is about to be asked for: no proof that the server answers.
-                    if !listing && last_failure.take().is_some() {
-                        tracing::info!(resource = metrics.resource(), "watch is back");
+                    if !listing {
+                        trouble.over();
                     }
                 }
                 Ok(None) => break,
                 Err(error) => {
                     let expired = is_expired(&error);
-                    note(&metrics, &mut last_failure, failure(&error));
+                    trouble.note(failure(&error));
                     if expired {
                         // What we have is too old to go on from: a fresh list at once. kube's own state does not leave a 410 that came
                         // as the answer itself.
@@ -110,8 +122,8 @@ fn config(style: ListStyle) -> watcher::Config {
 
 fn is_expired(error: &watcher::Error) -> bool {
     match error {
-        watcher::Error::WatchError(status) => status.code == 410,
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        watcher::Error::WatchError(status)
+        | watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 410,
         _ => false,
@@ -121,19 +133,33 @@ fn is_expired(error: &watcher::Error) -> bool {
 fn failure(error: &watcher::Error) -> Failure {
     match error {
         watcher::Error::WatchError(status) => Failure::from(&kube::Error::Api(status.clone())),
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            Failure::from(error)
-        }
-        other => Failure::Unreachable(other.to_string()),
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => Failure::from(error),
+        watcher::Error::NoResourceVersion => Failure::Unreachable(error.to_string()),
     }
 }
 
 /// Counts every failure; logs one only when it is another than the last, so that an apiserver that is away costs a line, not a flood.
-fn note(metrics: &WatchMetrics, last: &mut Option<Failure>, failure: Failure) {
-    metrics.error();
-    if last.as_ref() != Some(&failure) {
-        tracing::warn!(resource = metrics.resource(), error = %failure, "watch interrupted, trying again");
-        *last = Some(failure);
+struct Trouble {
+    resource: &'static str,
+    metrics: WatchMetrics,
+    last: Option<Failure>,
+}
+
+impl Trouble {
+    fn note(&mut self, failure: Failure) {
+        self.metrics.errors.inc();
+        if self.last.as_ref() != Some(&failure) {
+            tracing::warn!(resource = self.resource, error = %failure, "watch interrupted, trying again");
+            self.last = Some(failure);
+        }
+    }
+
+    fn over(&mut self) {
+        if self.last.take().is_some() {
+            tracing::info!(resource = self.resource, "watch is back");
+        }
     }
 }
 
@@ -156,7 +182,6 @@ pub enum WatchList {
     /// Paged lists.
     Off,
 }
-
 
 #[cfg(test)]
 mod tests {

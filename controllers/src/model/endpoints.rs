@@ -70,8 +70,8 @@ pub struct Address {
 /// `targetRef`, all fields but `resourceVersion`, which comparison must ignore and nobody reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetRef {
-    /// `kind`, such as `Pod`.
-    pub kind: Box<str>,
+    /// `kind`, such as `Pod`; shared, because it is the same word thousands of times.
+    pub kind: Arc<str>,
     /// `namespace`.
     pub namespace: Arc<str>,
     /// `name`.

@@ -7,17 +7,17 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use tower::{Layer, Service};
 
-use crate::metrics::Metrics;
+use crate::metrics::RestClientMetrics;
 
 /// Wraps a client's service.
 #[derive(Clone)]
 pub struct ObserveLayer {
-    metrics: Metrics,
+    metrics: RestClientMetrics,
 }
 
 impl ObserveLayer {
     /// Counts into `metrics`.
-    pub fn new(metrics: Metrics) -> Self {
+    pub fn new(metrics: RestClientMetrics) -> Self {
         Self { metrics }
     }
 }
@@ -37,7 +37,7 @@ impl<S> Layer<S> for ObserveLayer {
 #[derive(Clone)]
 pub struct Observe<S> {
     inner: S,
-    metrics: Metrics,
+    metrics: RestClientMetrics,
 }
 
 impl<S, Q, A> Service<Request<Q>> for Observe<S>
@@ -60,8 +60,8 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            let code = answer.as_ref().ok().map(Response::status);
-            metrics.request(&method, code, started.elapsed());
+            let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+            metrics.observe(method.as_str(), code, started.elapsed());
             answer
         })
     }

@@ -57,7 +57,14 @@ fn failures_grow_apart_up_to_the_cap_and_the_key_is_never_given_up() {
     for attempt in 1..=200 {
         now = queue.next_due().expect("the key is still there");
         assert!(queue.take(now).is_some());
-        assert!(queue.finish(&1, Outcome::Retry { at_least: Duration::ZERO }, now, 1.0));
+        assert!(queue.finish(
+            &1,
+            Outcome::Retry {
+                at_least: Duration::ZERO
+            },
+            now,
+            1.0
+        ));
         let delay = queue.next_due().expect("comes back") - now;
         assert!(delay >= last, "attempt {attempt}: {delay:?} after {last:?}");
         last = delay;
@@ -68,7 +75,9 @@ fn failures_grow_apart_up_to_the_cap_and_the_key_is_never_given_up() {
 #[test]
 fn success_starts_the_failure_count_anew() {
     let (mut queue, now) = (queue(), Instant::now());
-    let fail = Outcome::Retry { at_least: Duration::ZERO };
+    let fail = Outcome::Retry {
+        at_least: Duration::ZERO,
+    };
     queue.add(&1, now);
     for _ in 0..8 {
         let due = queue.next_due().unwrap();
@@ -98,11 +107,19 @@ fn a_servers_retry_after_holds_against_new_events_and_an_event_cuts_a_plain_back
     for _ in 0..10 {
         let due = queue.next_due().unwrap();
         queue.take(due);
-        queue.finish(&1, Outcome::Retry { at_least: Duration::ZERO }, due, 1.0);
+        queue.finish(
+            &1,
+            Outcome::Retry {
+                at_least: Duration::ZERO,
+            },
+            due,
+            1.0,
+        );
     }
     let far = queue.next_due().unwrap();
-    queue.add(&1, far - 100 * MS);
-    assert_eq!(queue.next_due(), Some(far - 100 * MS));
+    let sooner = far.checked_sub(100 * MS).unwrap();
+    queue.add(&1, sooner);
+    assert_eq!(queue.next_due(), Some(sooner));
 }
 
 #[test]

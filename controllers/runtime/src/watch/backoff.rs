@@ -22,10 +22,13 @@ impl WatchBackoff {
     /// The delay after a failure at `now`; `unit` in 0..1 is the jitter. A failure long after the last one counts as the first.
     pub fn next(&mut self, now: Instant, unit: f64) -> Duration {
         // No sign of health is asked for but time: a watch may be quiet for hours.
-        if self.last_failure.is_some_and(|last| now.saturating_duration_since(last) >= HEALTHY + self.full(self.failures)) {
+        if self
+            .last_failure
+            .is_some_and(|last| now.saturating_duration_since(last) >= HEALTHY + full(self.failures))
+        {
             self.failures = 0;
         }
-        let full = self.full(self.failures);
+        let full = full(self.failures);
         self.failures = self.failures.saturating_add(1);
         self.last_failure = Some(now);
         full.mul_f64(0.5 + 0.5 * unit.clamp(0.0, 1.0))
@@ -33,16 +36,18 @@ impl WatchBackoff {
 
     /// True if a watch that is too old (410) may be listed again without a delay: once in a while, not in a loop.
     pub fn excuse(&mut self, now: Instant) -> bool {
-        let free = self.last_excuse.is_none_or(|last| now.saturating_duration_since(last) >= EXCUSE_EVERY);
+        let free = self
+            .last_excuse
+            .is_none_or(|last| now.saturating_duration_since(last) >= EXCUSE_EVERY);
         if free {
             self.last_excuse = Some(now);
         }
         free
     }
+}
 
-    fn full(&self, failures: u32) -> Duration {
-        FIRST.saturating_mul(1 << failures.min(6)).min(LONGEST)
-    }
+fn full(failures: u32) -> Duration {
+    FIRST.saturating_mul(1 << failures.min(6)).min(LONGEST)
 }
 
 #[cfg(test)]
@@ -89,7 +94,9 @@ mod tests {
                 delay
             })
             .collect();
-        let want: Vec<Duration> = [800, 1600, 3200, 6400, 12800, 25600, 30000, 30000, 30000].map(Duration::from_millis).into();
+        let want: Vec<Duration> = [800, 1600, 3200, 6400, 12800, 25600, 30000, 30000, 30000]
+            .map(Duration::from_millis)
+            .into();
         assert_eq!(delays, want);
     }
 
