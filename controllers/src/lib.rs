@@ -1,1 +1,4 @@
 //! svcplane
+
+pub mod endpoints;
+pub mod model;

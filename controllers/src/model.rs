@@ -9,5 +9,5 @@ mod service;
 
 pub use endpoints::{Address, EndpointPort, EndpointsObject, OwnerReference, Subset, TargetRef};
 pub use ids::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid};
-pub use pod::{ContainerPort, Phase, Pod, PodName};
+pub use pod::{ContainerPort, LabelledPod, Phase, Pod, PodName};
 pub use service::{IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
