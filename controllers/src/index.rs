@@ -162,9 +162,9 @@ impl Index {
         namespace.expect_write(object);
     }
 
-    /// The write is over. `Some(object)` carries the uid and revision of the answer and is laid over what the watch has shown;
-    /// `None` = it failed, or nobody knows.
-    pub fn finish_write(&mut self, key: &ObjectKey, stored: Option<EndpointsObject>) {
+    /// The write of what was expected is over. `Some` = it is stored with this uid and revision, and is laid over what the watch has
+    /// shown; `None` = it failed, or nobody knows.
+    pub fn finish_write(&mut self, key: &ObjectKey, stored: Option<(Uid, Revision)>) {
         let epoch = self.epoch(Kind::Endpoints);
         let (namespace, affected) = self.namespace(&key.namespace);
         namespace.finish_write(&key.name, stored, epoch, affected);

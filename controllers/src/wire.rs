@@ -25,3 +25,6 @@ where
 {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
+
+#[cfg(test)]
+mod tests;

@@ -293,12 +293,19 @@ impl Namespace {
     pub(super) fn finish_write(
         &mut self,
         name: &Arc<str>,
-        stored: Option<EndpointsObject>,
+        stored: Option<(Uid, Revision)>,
         epoch: Epoch,
         affected: &mut Vec<Affected>,
     ) {
-        self.expected.remove(name);
-        let Some(stored) = stored else { return };
+        let expected = self.expected.remove(name);
+        let (Some(expected), Some((uid, revision))) = (expected, stored) else {
+            return;
+        };
+        let stored = EndpointsObject {
+            uid,
+            revision,
+            ..Arc::unwrap_or_clone(expected)
+        };
         match self.endpoints.get_mut(name) {
             Some(entry) if is_old(stored.revision, entry.object.revision) => {}
             Some(entry) => {

@@ -226,7 +226,7 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
     };
     index.apply_endpoints(stored.clone());
     assert_eq!(affected(&mut index), []);
-    index.finish_write(&key("web"), Some(stored.clone()));
+    index.finish_write(&key("web"), Some((stored.uid.clone(), stored.revision)));
     assert_eq!(*index.snapshot(&key("web")).endpoints.unwrap(), stored);
 
     // The echo after the reply, and an older event in between.
@@ -236,7 +236,7 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
         ..stored.clone()
     };
     index.expect_write(&Arc::new(next.clone()));
-    index.finish_write(&key("web"), Some(next.clone()));
+    index.finish_write(&key("web"), Some((next.uid.clone(), next.revision)));
     index.apply_endpoints(EndpointsObject {
         revision: Revision(4),
         ..stored
@@ -261,7 +261,7 @@ fn endpoints_created_while_their_service_went_are_taken_away() {
     index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
     index.delete_service(&key("web"), Revision(2));
     index.take_affected();
-    index.finish_write(&key("web"), Some(endpoints("web", "e", 3, true)));
+    index.finish_write(&key("web"), Some((Uid::parse("e"), Revision(3))));
     assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)]);
     assert_eq!(index.snapshot(&key("web")).orphan, Some(Orphan::ServiceDeleted));
     index.finish_delete(&key("web"), &Uid::parse("e"));
