@@ -1,5 +1,9 @@
 //! svcplane's kit: what every controller and the webhook need from a runtime, and nothing about any of them.
 //!
+//! * [`args`]: flag values in kube-controller-manager's syntax.
+//! * [`leader`]: leader election by Lease, and the term that writers check.
 //! * [`metrics`]: Prometheus metrics of the kit, under client-go's names.
 
+pub mod args;
+pub mod leader;
 pub mod metrics;
