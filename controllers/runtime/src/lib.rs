@@ -5,14 +5,18 @@
 //! ```
 //!
 //! * [`api`]: one call under a deadline, its outcome in the classes that callers act on.
+//! * [`args`]: flag values in kube-controller-manager's syntax.
 //! * [`client`]: how we connect, with kube's silent retries off.
+//! * [`leader`]: leader election by Lease, and the term that writers check.
 //! * [`metrics`]: Prometheus metrics of the kit, under client-go's names.
 //! * [`queue`]: keys that need work, each at most once and with at most one worker.
 //! * [`readiness`]: what must have happened once.
 //! * [`watch`]: one watch per kind, restarted for ever.
 
 pub mod api;
+pub mod args;
 pub mod client;
+pub mod leader;
 pub mod metrics;
 pub mod queue;
 pub mod readiness;
