@@ -1,12 +1,9 @@
 //! What to write so that a stored Endpoints object is right, and when to write nothing.
 
-use std::collections::BTreeSet;
+use crate::model::{EndpointsObject, Labels, ObjectKey, OwnerReference, Revision, Service, Subset, Timestamp, Uid};
 
-use crate::model::{
-    Address, EndpointsObject, Labels, ObjectKey, OwnerReference, Revision, Service, Subset, Timestamp, Uid,
-};
-
-use super::{CAPACITY, repack, truncate};
+use super::repack::{pack, repack};
+use super::{CAPACITY, truncate};
 
 /// Label with an empty value on Endpoints and slices of a Service without a clusterIP.
 pub const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
@@ -83,7 +80,7 @@ impl Operation {
     }
 }
 
-/// Why a write is due. If several hold, the first one.
+/// Why a write is due. If several hold, one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// There is no Endpoints object.
@@ -92,7 +89,7 @@ pub enum Reason {
     Subsets,
     /// Labels differ from the Service's, or [`MANAGED_BY_LABEL`] is missing.
     Labels,
-    /// The over-capacity annotation is wrong, or the object lists more than [`CAPACITY`] addresses.
+    /// The object lists more than [`CAPACITY`] addresses, or its over-capacity annotation is wrong.
     Capacity,
 }
 
@@ -117,7 +114,8 @@ impl Reason {
 ///
 /// Unlike upstream, everything is compared with what would be written: a truncated object is written again only if the addresses that
 /// survive truncation changed, and a Service that carries [`HEADLESS_LABEL`] or [`MANAGED_BY_LABEL`] itself does not cause a write at every
-/// sync. An address that is stored right in one subset and edited in another is put right; upstream looks only at the first.
+/// sync. An object that contradicts itself (one address with two states or two hostnames) is put right; upstream repacks it before it
+/// compares, which settles on one of them.
 pub fn plan(
     service: &Service,
     desired: Vec<Subset>,
@@ -153,13 +151,16 @@ pub fn plan(
 }
 
 fn difference(service: &Service, subsets: &[Subset], truncated: bool, stored: &EndpointsObject) -> Option<Reason> {
-    let mark = stored.annotations.get(OVER_CAPACITY_ANNOTATION);
     let size: usize = stored.subsets.iter().map(Subset::len).sum();
-    if !same_subsets(subsets, truncated, &stored.subsets) {
+    let mark = stored.annotations.get(OVER_CAPACITY_ANNOTATION);
+    if size > CAPACITY {
+        // Not of our making, and of any size: it is not compared, so that comparing it costs no memory.
+        Some(Reason::Capacity)
+    } else if !same_subsets(subsets, truncated, &stored.subsets) {
         Some(Reason::Subsets)
     } else if !same_labels(service, &stored.labels) {
         Some(Reason::Labels)
-    } else if mark.map(AsRef::as_ref) != capacity_mark(truncated) || size > CAPACITY {
+    } else if mark.map(AsRef::as_ref) != capacity_mark(truncated) {
         Some(Reason::Capacity)
     } else {
         None
@@ -171,24 +172,14 @@ fn same_subsets(subsets: &[Subset], truncated: bool, stored: &[Subset]) -> bool 
     if subsets == stored {
         return true;
     }
-    let canonical = repack(stored.to_vec());
-    let same = if truncated {
-        // What truncation leaves may repack further: two subsets can lose the addresses that set them apart.
-        canonical == repack(subsets.to_vec())
-    } else {
-        canonical == subsets
-    };
-    // Repacking keeps one spelling of each address, so another one in a later subset must be looked for.
-    same && {
-        let known: BTreeSet<&Address> = addresses(subsets).collect();
-        addresses(stored).all(|address| known.contains(address))
-    }
-}
-
-fn addresses(subsets: &[Subset]) -> impl Iterator<Item = &Address> {
-    subsets
-        .iter()
-        .flat_map(|subset| subset.addresses.iter().chain(&subset.not_ready_addresses))
+    let stored = pack(stored.to_vec());
+    stored.consistent
+        && if truncated {
+            // What truncation leaves may repack further: two subsets can lose the addresses that set them apart.
+            stored.subsets == repack(subsets.to_vec())
+        } else {
+            stored.subsets == subsets
+        }
 }
 
 fn same_labels(service: &Service, stored: &Labels) -> bool {

@@ -15,27 +15,38 @@ use crate::model::{Address, EndpointPort, Subset, Uid};
 /// Differs from upstream in two places. Ports, and subsets by their first ports, are in the natural order of name, number, protocol and
 /// appProtocol, where upstream orders them by a hash (nobody may rely on either, and both compare without regard to order). Two equal
 /// appProtocols are equal, where upstream compares their memory addresses.
+///
+/// An address is repeated for every group of ports that it serves: for hand-made subsets the result can be that many times larger.
 pub fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
-    let input = Input::flatten(subsets);
-    let (mut stock, members) = rank(input.addresses, &input.origins, input.subset_count);
+    pack(subsets).subsets
+}
+
+/// The canonical form, and whether it says all that the input said.
+pub(super) struct Packed {
+    pub(super) subsets: Vec<Subset>,
+    /// No address stood in two states for one port or with two spellings of what is not its identity, so nothing had to give way.
+    pub(super) consistent: bool,
+}
+
+pub(super) fn pack(subsets: Vec<Subset>) -> Packed {
+    let (addresses, homes) = flatten(subsets);
+    let mut ranked = Ranked::new(addresses);
 
     // Ports that stand in the same subsets have the same addresses: those are put together once for all of them.
     let mut together: BTreeMap<Vec<usize>, Vec<Option<EndpointPort>>> = BTreeMap::new();
-    for (port, homes) in input.homes {
+    for (port, homes) in homes {
         together.entry(homes).or_default().push(port);
     }
     let mut groups: BTreeMap<Vec<Member>, Vec<EndpointPort>> = BTreeMap::new();
     for (homes, ports) in together {
         groups
-            .entry(union(&homes, &members))
+            .entry(ranked.union(&homes))
             .or_default()
             .extend(ports.into_iter().flatten());
     }
 
-    for member in groups.keys().flatten() {
-        stock.reserve(member.rank);
-    }
-    let mut packed: Vec<Subset> = groups
+    ranked.count_uses(groups.keys().flatten());
+    let mut subsets: Vec<Subset> = groups
         .into_iter()
         .map(|(members, mut ports)| {
             ports.sort_unstable();
@@ -49,61 +60,55 @@ pub fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
                 } else {
                     &mut subset.not_ready_addresses
                 };
-                addresses.extend(stock.draw(member.rank));
+                addresses.extend(ranked.draw(member.rank));
             }
             subset
         })
         .collect();
     // No two subsets share a port and at most one has none.
-    packed.sort_unstable_by(|a, b| a.ports.cmp(&b.ports));
-    packed
+    subsets.sort_unstable_by(|a, b| a.ports.cmp(&b.ports));
+    Packed {
+        subsets,
+        consistent: ranked.consistent,
+    }
 }
 
-/// All subsets laid end to end, and where each port stands.
-struct Input {
-    addresses: Vec<Option<Address>>,
-    /// Beside each address: which subset it comes from, and whether it is ready there.
-    origins: Vec<(usize, bool)>,
-    /// For each port the subsets that list it, ascending; `None` = no port.
-    homes: BTreeMap<Option<EndpointPort>, Vec<usize>>,
-    subset_count: usize,
+/// An address of the input.
+struct Listed {
+    address: Address,
+    /// The number of its subset.
+    subset: usize,
+    ready: bool,
 }
 
-impl Input {
-    fn flatten(subsets: Vec<Subset>) -> Self {
-        let total = subsets.iter().map(Subset::len).sum();
-        let mut input = Self {
-            addresses: Vec::with_capacity(total),
-            origins: Vec::with_capacity(total),
-            homes: BTreeMap::new(),
-            subset_count: subsets.len(),
-        };
-        for (number, subset) in subsets.into_iter().enumerate() {
-            if subset.is_empty() {
-                continue;
-            }
-            if subset.ports.is_empty() {
-                input.house(None, number);
-            }
-            for port in subset.ports {
-                input.house((port.port > 0).then_some(port), number);
-            }
-            for (addresses, ready) in [(subset.addresses, true), (subset.not_ready_addresses, false)] {
-                input
-                    .origins
-                    .extend(std::iter::repeat_n((number, ready), addresses.len()));
-                input.addresses.extend(addresses.into_iter().map(Some));
-            }
-        }
-        input
-    }
+/// For each port the subsets that list it, ascending; `None` = no port.
+type Homes = BTreeMap<Option<EndpointPort>, Vec<usize>>;
 
-    fn house(&mut self, port: Option<EndpointPort>, subset: usize) {
-        let homes = self.homes.entry(port).or_default();
-        if homes.last() != Some(&subset) {
-            homes.push(subset);
+/// All addresses end to end, and where each port stands.
+fn flatten(subsets: Vec<Subset>) -> (Vec<Listed>, Homes) {
+    let mut listed = Vec::with_capacity(subsets.iter().map(Subset::len).sum());
+    let mut homes = Homes::new();
+    for (number, subset) in subsets.into_iter().enumerate() {
+        if subset.is_empty() {
+            continue;
+        }
+        let portless = subset.ports.is_empty().then_some(None);
+        let ports = subset.ports.into_iter().map(|port| (port.port > 0).then_some(port));
+        for port in ports.chain(portless) {
+            let homes = homes.entry(port).or_default();
+            if homes.last() != Some(&number) {
+                homes.push(number);
+            }
+        }
+        for (addresses, ready) in [(subset.addresses, true), (subset.not_ready_addresses, false)] {
+            listed.extend(addresses.into_iter().map(|address| Listed {
+                address,
+                subset: number,
+                ready,
+            }));
         }
     }
+    (listed, homes)
 }
 
 /// One address of a subset: its place in the canonical order of all addresses, and its state. Not ready sorts first, so that it wins.
@@ -113,17 +118,80 @@ struct Member {
     ready: bool,
 }
 
-/// The different addresses in canonical order, and for each subset its members, ascending and each rank once.
-fn rank(
-    mut addresses: Vec<Option<Address>>,
-    origins: &[(usize, bool)],
-    subset_count: usize,
-) -> (Stock, Vec<Vec<Member>>) {
-    let identity_at = |index: usize| addresses.get(index).and_then(Option::as_ref).map(identity);
-    let mut order: Vec<(u128, usize)> = addresses
-        .iter()
-        .enumerate()
-        .map(|(index, address)| (address.as_ref().map_or(0, |address| head(&address.ip)), index))
+/// The different addresses in canonical order.
+struct Ranked {
+    /// By rank. Beside each the number of subsets that will still ask for it: all but the last one get a copy.
+    addresses: Vec<(Option<Address>, usize)>,
+    /// For each input subset its members, ascending and each rank once.
+    members: Vec<Vec<Member>>,
+    /// See [`Packed::consistent`].
+    consistent: bool,
+}
+
+impl Ranked {
+    fn new(listed: Vec<Listed>) -> Self {
+        let mut ranked = Self {
+            addresses: Vec::with_capacity(listed.len()),
+            members: vec![Vec::new(); listed.last().map_or(0, |last| last.subset + 1)],
+            consistent: true,
+        };
+        for Listed { address, subset, ready } in in_order(listed) {
+            match ranked.addresses.last() {
+                Some((Some(last), _)) if identity(last) == identity(&address) => ranked.consistent &= *last == address,
+                _ => ranked.addresses.push((Some(address), 0)),
+            }
+            let rank = ranked.addresses.len() - 1;
+            let Some(members) = ranked.members.get_mut(subset) else {
+                continue;
+            };
+            match members.last_mut() {
+                Some(last) if last.rank == rank => {
+                    ranked.consistent &= last.ready == ready;
+                    last.ready &= ready;
+                }
+                _ => members.push(Member { rank, ready }),
+            }
+        }
+        ranked
+    }
+
+    /// The members of several subsets together.
+    fn union(&mut self, subsets: &[usize]) -> Vec<Member> {
+        let lists = subsets.iter().filter_map(|&subset| self.members.get(subset));
+        let mut all: Vec<Member> = lists.flatten().copied().collect();
+        if subsets.len() > 1 {
+            all.sort_unstable();
+            all.dedup_by(|again, kept| {
+                let same = again.rank == kept.rank;
+                self.consistent &= !same || again.ready == kept.ready;
+                same
+            });
+        }
+        all
+    }
+
+    fn count_uses<'a>(&mut self, members: impl Iterator<Item = &'a Member>) {
+        for member in members {
+            if let Some((_, uses)) = self.addresses.get_mut(member.rank) {
+                *uses += 1;
+            }
+        }
+    }
+
+    fn draw(&mut self, rank: usize) -> Option<Address> {
+        let (address, uses) = self.addresses.get_mut(rank)?;
+        *uses = uses.saturating_sub(1);
+        if *uses == 0 { address.take() } else { address.clone() }
+    }
+}
+
+/// Sorts by identity and, where that is equal, by place in the input.
+fn in_order(listed: Vec<Listed>) -> impl Iterator<Item = Listed> {
+    let mut slots: Vec<Option<Listed>> = listed.into_iter().map(Some).collect();
+    let identity_at = |index: usize| slots.get(index)?.as_ref().map(|listed| identity(&listed.address));
+    // Sorting small keys instead of addresses: the first bytes decide almost every comparison.
+    let mut order: Vec<(u128, usize)> = (0..slots.len())
+        .map(|index| (identity_at(index).map_or(0, |(ip, _)| head(ip)), index))
         .collect();
     order.sort_unstable_by(|&(head_a, a), &(head_b, b)| {
         head_a
@@ -131,29 +199,9 @@ fn rank(
             .then_with(|| identity_at(a).cmp(&identity_at(b)))
             .then(a.cmp(&b))
     });
-
-    let mut stock = Stock(Vec::with_capacity(addresses.len()));
-    let mut members = vec![Vec::new(); subset_count];
-    for (_, index) in order {
-        let Some(address) = addresses.get_mut(index).and_then(Option::take) else {
-            continue;
-        };
-        let rank = stock.add(address);
-        let Some((list, ready)) = origins
-            .get(index)
-            .and_then(|&(subset, ready)| Some((members.get_mut(subset)?, ready)))
-        else {
-            continue;
-        };
-        match list.last_mut() {
-            Some(Member {
-                rank: last,
-                ready: state,
-            }) if *last == rank => *state &= ready,
-            _ => list.push(Member { rank, ready }),
-        }
-    }
-    (stock, members)
+    order
+        .into_iter()
+        .filter_map(move |(_, index)| slots.get_mut(index).and_then(Option::take))
 }
 
 /// What tells one address from another, in canonical order.
@@ -162,54 +210,13 @@ fn identity(address: &Address) -> (&str, Option<&Uid>) {
     (&address.ip, uid.filter(|uid| !uid.is_empty()))
 }
 
-/// The first 16 bytes of the text, zero padded: they compare as the text does and decide almost every comparison without touching it.
+/// The first 16 bytes of the text, zero padded: where they differ, they compare as the texts do.
 fn head(text: &str) -> u128 {
     let mut bytes = [0; 16];
     for (byte, from) in bytes.iter_mut().zip(text.bytes()) {
         *byte = from;
     }
     u128::from_be_bytes(bytes)
-}
-
-/// The members of several subsets together.
-fn union(homes: &[usize], members: &[Vec<Member>]) -> Vec<Member> {
-    let mut all: Vec<Member> = homes
-        .iter()
-        .filter_map(|&subset| members.get(subset))
-        .flatten()
-        .copied()
-        .collect();
-    if homes.len() > 1 {
-        all.sort_unstable();
-        all.dedup_by_key(|member| member.rank);
-    }
-    all
-}
-
-/// The different addresses by rank, each with the number of subsets that will still ask for it: only the last one need not copy.
-struct Stock(Vec<(Option<Address>, usize)>);
-
-impl Stock {
-    /// Adds the next address in canonical order, unless it is the same as the last one. Returns its rank.
-    fn add(&mut self, address: Address) -> usize {
-        let last = self.0.last().and_then(|(last, _)| last.as_ref());
-        if last.map(identity) != Some(identity(&address)) {
-            self.0.push((Some(address), 0));
-        }
-        self.0.len() - 1
-    }
-
-    fn reserve(&mut self, rank: usize) {
-        if let Some((_, uses)) = self.0.get_mut(rank) {
-            *uses += 1;
-        }
-    }
-
-    fn draw(&mut self, rank: usize) -> Option<Address> {
-        let (address, uses) = self.0.get_mut(rank)?;
-        *uses = uses.saturating_sub(1);
-        if *uses == 0 { address.take() } else { address.clone() }
-    }
 }
 
 #[cfg(test)]

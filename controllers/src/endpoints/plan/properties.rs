@@ -5,7 +5,7 @@ use proptest::sample::subsequence;
 
 use super::super::compute::properties::{some_pods, some_service};
 use super::super::repack::tests::some_subsets;
-use super::super::{compute, fixtures::*};
+use super::super::{compute, fixtures::*, repack};
 use super::*;
 
 const KEYS: [(&str, &str); 6] = [
@@ -62,6 +62,26 @@ proptest! {
         let written = operation.into_object(Uid::parse("e"), Revision(50));
         prop_assert_eq!(&written.subsets, &desired);
         prop_assert_eq!(plan(&service, desired, Some(&written), Some(Timestamp(9))), None);
+    }
+
+    #[test]
+    fn order_and_grouping_are_no_reason(
+        (service, pods) in (some_service(), some_pods()),
+        turn in 0..9_usize,
+    ) {
+        let desired = compute(&service, &pods);
+        let mut observed = stored(&service, desired.clone());
+        observed.subsets.clear();
+        for whole in &desired {
+            let portless = whole.ports.is_empty().then_some(None);
+            for port in whole.ports.iter().map(Some).chain(portless) {
+                observed.subsets.extend(whole.addresses.iter().map(|address| subset([address], [], port)));
+                observed.subsets.extend(whole.not_ready_addresses.iter().map(|address| subset([], [address], port)));
+            }
+        }
+        let count = observed.subsets.len().max(1);
+        observed.subsets.rotate_left(turn % count);
+        prop_assert_eq!(plan(&service, desired, Some(&observed), None), None);
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn which_differences_are_a_reason() {
         labels: labels(&[("app", "rail"), ("tier", "web")]),
         ..service("rail")
     };
-    let rows: [(&str, Change, Option<Reason>); 27] = [
+    let rows: [(&str, Change, Option<Reason>); 28] = [
         (
             "address gone",
             |o| drop(o.subsets[1].addresses.pop()),
@@ -188,6 +188,14 @@ fn which_differences_are_a_reason() {
                 let mut twice = o.subsets[1].addresses[0].clone();
                 twice.hostname = Some("h".into());
                 o.subsets[1].addresses.push(twice);
+            },
+            Some(Reason::Subsets),
+        ),
+        (
+            "an address ready and not ready",
+            |o| {
+                let other = o.subsets[0].not_ready_addresses.clone();
+                o.subsets[0].addresses.extend(other);
             },
             Some(Reason::Subsets),
         ),

@@ -163,6 +163,12 @@ fn a_number_below_one_is_no_port() {
             [subset([&a], &[], &[port("web", 80)])]
         );
     }
+    // All such numbers are one port, so that not ready wins among them, too.
+    let packed = repack(vec![
+        subset([&a], [], &[port("zero", 0)]),
+        subset([], [&a], &[port("minus", -1)]),
+    ]);
+    assert_eq!(packed, [subset([], [&a], [])]);
 }
 
 #[test]
