@@ -1,19 +1,14 @@
 //! The fault proxy: plain HTTP/1.1 on loopback for the client, TLS to the apiserver, and in between whatever a test
 //! wants to go wrong. It never retries and never invents a reply that no rule asked for.
 //!
-//! ```no_run
-//! # async fn example(cluster: &svcplane_tests::cluster::Cluster) -> anyhow::Result<()> {
-//! use std::time::Duration;
-//! use svcplane_tests::proxy::{Action, FaultProxy, Match, Refusal, Times};
-//!
-//! let proxy = FaultProxy::start(&cluster.server_url(), &cluster.ca_pem())?;
-//! let kubeconfig = proxy.kubeconfig(&cluster.admin_token())?;
+//! ```text
+//! let proxy = FaultProxy::start(&cluster)?;
+//! let kubeconfig = proxy.kubeconfig(cluster.admin_token())?;
 //! // ... start svcplane with it, then:
 //! let conflict = Action::Refuse(Refusal::conflict());
 //! let rule = proxy.rule(Match::writes("endpoints").name("web"), conflict, Times::First(1));
 //! rule.wait_hits(1, Duration::from_secs(5)).await?;
 //! assert!(proxy.writes("endpoints", "default").len() >= 1);
-//! # Ok(()) }
 //! ```
 //!
 //! Faults between one replica and the apiserver: by `User-Agent` ([`Match::user_agent`]), or with a proxy per replica.
@@ -44,6 +39,7 @@ pub use refusal::Refusal;
 pub use request::ApiRequest;
 pub use rule::{Action, Match, RuleHandle, Times, WatchEnd};
 
+use crate::cluster::Cluster;
 use serve::Shared;
 use upstream::Upstream;
 
@@ -67,8 +63,13 @@ enum Door {
 }
 
 impl FaultProxy {
+    /// Starts a proxy in front of `cluster`'s apiserver. It outlives restarts of the apiserver.
+    pub fn start(cluster: &Cluster) -> anyhow::Result<Self> {
+        Self::in_front_of(&cluster.server_url(), cluster.ca_pem())
+    }
+
     /// Starts a proxy in front of the apiserver at `url` (`https://host:port`), whose certificate `ca_pem` verifies.
-    pub fn start(url: &str, ca_pem: &str) -> anyhow::Result<Self> {
+    pub fn in_front_of(url: &str, ca_pem: &str) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::new(Upstream::new(url, ca_pem)?));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -100,10 +101,11 @@ impl FaultProxy {
 
     /// Writes a kubeconfig for this proxy with the bearer `token`, in a directory that goes with the proxy.
     pub fn kubeconfig(&self, token: &str) -> anyhow::Result<PathBuf> {
+        let server = format!("{}{}", self.url(), self.shared.prefix_for(token));
         // JSON is YAML.
         let config = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
-            "clusters": [{"name": "proxy", "cluster": {"server": self.url()}}],
+            "clusters": [{"name": "proxy", "cluster": {"server": server}}],
             "users": [{"name": "user", "user": {"token": token}}],
             "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "user"}}],
         });

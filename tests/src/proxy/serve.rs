@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::TryStreamExt;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, Request, Response, StatusCode, response};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request, response};
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::server::conn::http1;
@@ -28,6 +28,8 @@ use super::stream::{BodyError, WatchStream};
 use super::upstream::{ServerBody, Upstream};
 use super::wire::{self, Encoding, Meta};
 
+/// Begins the path of requests that come through a kubeconfig of ours.
+const PREFIX: &str = "/as/";
 /// Larger than any request the apiserver takes (3 MiB).
 const MAX_REQUEST: usize = 8 << 20;
 
@@ -43,6 +45,8 @@ pub(super) struct Shared {
     pub(super) records: Arc<Records>,
     connections: Mutex<HashMap<u64, Arc<Fate>>>,
     watches: Mutex<HashMap<u64, OpenWatch>>,
+    /// Bearer tokens that kubeconfigs were made for; a kubeconfig's server path names one by its place here.
+    tokens: Mutex<Vec<String>>,
     next_connection: AtomicU64,
 }
 
@@ -57,8 +61,34 @@ impl Shared {
             records: Arc::new(Records::new()),
             connections: Mutex::default(),
             watches: Mutex::default(),
+            tokens: Mutex::default(),
             next_connection: AtomicU64::new(0),
         }
+    }
+
+    /// A path prefix that stands for `token`: client-go sends no credentials over plain HTTP.
+    pub(super) fn prefix_for(&self, token: &str) -> String {
+        let mut tokens = self.tokens.lock();
+        let known = tokens.iter().position(|t| t == token);
+        let place = known.unwrap_or_else(|| {
+            tokens.push(token.to_owned());
+            tokens.len() - 1
+        });
+        format!("{PREFIX}{place}")
+    }
+
+    /// Takes the prefix off, and lends its token to a client that brings no credentials.
+    fn unprefix(&self, parts: &mut request::Parts) -> Option<()> {
+        let whole = parts.uri.path_and_query()?.as_str();
+        let (place, rest) = whole
+            .strip_prefix(PREFIX)?
+            .split_at_checked(whole[PREFIX.len()..].find('/')?)?;
+        let token = self.tokens.lock().get(place.parse::<usize>().ok()?)?.clone();
+        let uri = rest.parse().ok()?;
+        parts.uri = uri;
+        let entry = parts.headers.entry(AUTHORIZATION);
+        entry.or_insert(format!("Bearer {token}").parse().ok()?);
+        Some(())
     }
 
     /// Serves one connection until either side ends it.
@@ -150,7 +180,9 @@ async fn handle(
     fate: Arc<Fate>,
     request: Request<Incoming>,
 ) -> Result<Response<ClientBody>, Broken> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    // Without a prefix the request stays as it is.
+    let _ = shared.unprefix(&mut parts);
     let body = Limited::new(body, MAX_REQUEST).collect().await?.to_bytes();
     let sent = wire::meta(Encoding::of(&parts.headers), &body);
     let asked = ApiRequest::read(&parts, sent.as_ref());

@@ -47,6 +47,8 @@ struct Object {
 /// Reads the metadata of the object in `body`; `None` for a body that is no object (a JSON patch, an empty body).
 pub(super) fn meta(encoding: Encoding, body: &[u8]) -> Option<Meta> {
     match encoding {
+        // serde would read the first element of an array (a JSON patch) as the metadata.
+        Encoding::Json if !body.starts_with(b"{") => None,
         Encoding::Json => serde_json::from_slice::<Object>(body).ok().map(|o| o.metadata),
         Encoding::Protobuf => {
             let object = field(body.strip_prefix(ENVELOPE)?, 2)?;

@@ -1,0 +1,1 @@
+//! Children do not outlive the process that started them.
