@@ -10,6 +10,7 @@
 
 pub mod binaries;
 pub mod cluster;
+pub mod kubelet;
 pub mod metrics;
 pub mod process;
 pub mod proxy;
