@@ -10,6 +10,11 @@
 
 pub mod binaries;
 pub mod cluster;
+pub mod eventually;
+pub mod fetch;
 pub mod metrics;
+pub mod namespace;
+pub mod objects;
 pub mod process;
+pub mod svcplane;
 pub mod tools;
