@@ -22,13 +22,15 @@ use tempfile::TempDir;
 
 pub use self::builder::{Builder, Flavour};
 use self::credentials::Credentials;
+pub(crate) use self::directory::create as run_directory;
 use crate::process::{Process, Program};
 use crate::tools::Tools;
 
 /// How long one of the programs may take to become ready on a busy machine.
 const START_DEADLINE: Duration = Duration::from_secs(90);
-/// How long one may take to stop after SIGTERM before it gets SIGKILL.
-const STOP_DEADLINE: Duration = Duration::from_secs(10);
+/// How long one may take to stop after SIGTERM before it gets SIGKILL. kube-apiserver closes its port at once, and would
+/// then serve those who watch for another minute.
+const STOP_DEADLINE: Duration = Duration::from_secs(1);
 /// The pause between two looks at something that cannot be watched.
 const POLL: Duration = Duration::from_millis(40);
 
@@ -65,20 +67,23 @@ pub struct Cluster {
 /// It cannot be started.
 pub fn shared() -> &'static Cluster {
     static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
-    let started = SHARED.get_or_init(|| {
-        // The caller is inside a runtime, which must not be blocked on and which ends with its test.
-        let start = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(Cluster::start(Flavour::DualStack))
-        };
-        let started = std::thread::scope(|scope| scope.spawn(start).join());
-        started
-            .expect("the thread that starts the shared cluster panicked")
-            .map_err(|error| format!("{error:#}"))
-    });
+    let started = SHARED.get_or_init(|| on_own_runtime(async || Cluster::start(Flavour::DualStack).await));
     started
         .as_ref()
         .unwrap_or_else(|error| panic!("the shared cluster did not start: {error}"))
+}
+
+/// Runs to the end on a thread and runtime of its own, for callers that are inside a runtime which must not be blocked
+/// on and which ends before the result does.
+pub(crate) fn on_own_runtime<T: Send>(make: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T, String> {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(make())
+    };
+    let joined = std::thread::scope(|scope| scope.spawn(run).join());
+    joined
+        .map_err(|_| "panicked".to_string())?
+        .map_err(|error: anyhow::Error| format!("{error:#}"))
 }
 
 impl Cluster {

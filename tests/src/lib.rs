@@ -10,8 +10,13 @@
 
 pub mod binaries;
 pub mod cluster;
+pub mod eventually;
+pub mod fetch;
 pub mod kubelet;
 pub mod metrics;
+pub mod namespace;
+pub mod objects;
 pub mod process;
 pub mod proxy;
+pub mod svcplane;
 pub mod tools;

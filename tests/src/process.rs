@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -207,6 +207,21 @@ impl Process {
     /// The file that holds what the child wrote to standard error.
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// Its resident memory now, in bytes (Linux).
+    ///
+    /// # Errors
+    /// It has ended, or this is not Linux.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid);
+        let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib: u64 = line
+            .and_then(|line| line.trim().strip_suffix(" kB"))
+            .context("no VmRSS")?
+            .parse()?;
+        Ok(kib * 1024)
     }
 
     /// How it ended, if it has.

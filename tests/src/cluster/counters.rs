@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use tokio::time::{Instant, sleep};
 
 use super::{Cluster, get};
 use crate::metrics::Metrics;
@@ -50,6 +51,28 @@ impl Cluster {
         Ok(count_writes(&self.metrics().await?, |written| {
             !resources.contains(&written)
         }))
+    }
+
+    /// Waits until nothing but Leases and Events has been written for `quiet`, and returns the number of such writes
+    /// so far. A test that wants to see "0 writes" takes this number, does what it does, and compares.
+    ///
+    /// # Errors
+    /// Writes still come at the deadline.
+    pub async fn settled(&self, quiet: Duration, deadline: Duration) -> Result<u64> {
+        let end = Instant::now() + deadline;
+        let mut last = self.writes_except(&["leases", "events"]).await?;
+        let mut since = Instant::now();
+        while since.elapsed() < quiet {
+            if Instant::now() >= end {
+                bail!("still being written to after {deadline:?}: {last} writes so far");
+            }
+            sleep(quiet.min(Duration::from_secs(1)) / 4).await;
+            let now = self.writes_except(&["leases", "events"]).await?;
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+        Ok(last)
     }
 }
 
