@@ -83,7 +83,7 @@ fn which_differences_are_a_reason() {
         labels: labels(&[("app", "rail"), ("tier", "web")]),
         ..service("rail")
     };
-    let rows: [(&str, Change, Option<Reason>); 28] = [
+    let rows: [(&str, Change, Option<Reason>); 29] = [
         (
             "address gone",
             |o| drop(o.subsets[1].addresses.pop()),
@@ -196,6 +196,15 @@ fn which_differences_are_a_reason() {
             |o| {
                 let other = o.subsets[0].not_ready_addresses.clone();
                 o.subsets[0].addresses.extend(other);
+            },
+            Some(Reason::Subsets),
+        ),
+        (
+            "an address ready in one subset and not in another",
+            |o| {
+                let mut other = o.subsets[0].clone();
+                other.addresses = std::mem::take(&mut other.not_ready_addresses);
+                o.subsets.push(other);
             },
             Some(Reason::Subsets),
         ),

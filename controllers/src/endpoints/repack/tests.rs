@@ -122,6 +122,17 @@ fn identity_is_ip_and_target_uid() {
 }
 
 #[test]
+fn the_first_of_many_spellings_stays() {
+    let spelled = |n: usize| Address {
+        hostname: Some(format!("h{n}").into()),
+        ..one(["10.0.0.3", "10.0.0.1", "10.0.0.2"][n % 3])
+    };
+    let all: Vec<Address> = (0..300).map(spelled).collect();
+    let first = [&all[1], &all[2], &all[0]];
+    assert_eq!(repack(vec![subset(&all, [], [])]), [subset(first, [], [])]);
+}
+
+#[test]
 fn the_first_seen_stays_for_every_port() {
     let first = address("10.0.0.1", "u");
     let second = Address {
