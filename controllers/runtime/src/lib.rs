@@ -3,7 +3,9 @@
 //! * [`args`]: flag values in kube-controller-manager's syntax.
 //! * [`leader`]: leader election by Lease, and the term that writers check.
 //! * [`metrics`]: Prometheus metrics of the kit, under client-go's names.
+//! * [`supervise`]: every task has an owner, and one that ends early ends the process.
 
 pub mod args;
 pub mod leader;
 pub mod metrics;
+pub mod supervise;
