@@ -12,6 +12,7 @@
 //! * [`queue`]: keys that need work, each at most once and with at most one worker.
 //! * [`readiness`]: what must have happened once.
 //! * [`watch`]: one watch per kind, restarted for ever.
+//! * [`supervise`]: every task has an owner, and one that ends early ends the process.
 
 pub mod api;
 pub mod args;
@@ -21,3 +22,4 @@ pub mod metrics;
 pub mod queue;
 pub mod readiness;
 pub mod watch;
+pub mod supervise;
