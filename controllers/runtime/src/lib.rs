@@ -5,6 +5,7 @@
 //! ```
 //!
 //! * [`api`]: one call under a deadline, its outcome in the classes that callers act on.
+//! * [`admin`]: health, metrics and debugging over HTTP.
 //! * [`args`]: flag values in kube-controller-manager's syntax.
 //! * [`client`]: how we connect, with kube's silent retries off.
 //! * [`leader`]: leader election by Lease, and the term that writers check.
@@ -15,6 +16,7 @@
 //! * [`supervise`]: every task has an owner, and one that ends early ends the process.
 
 pub mod api;
+pub mod admin;
 pub mod args;
 pub mod client;
 pub mod leader;
