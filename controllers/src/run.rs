@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use prometheus::Registry;
-use svcplane_runtime::admin::{Admin, Check};
+use svcplane_runtime::admin::{AdminServer, DebugServer, Probes};
 use svcplane_runtime::client;
 use svcplane_runtime::events::Events;
-use svcplane_runtime::leader::{LeaderElection, Progress, Standing, TermHandle, identity};
+use svcplane_runtime::leader::{LeaderElection, Standing, TermHandle, identity};
 use svcplane_runtime::metrics::{BuildInfo, Metrics};
 use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
@@ -26,7 +26,7 @@ use crate::feed::{Feed, Watched};
 use crate::gate::Gate;
 use crate::index::Index;
 use crate::model::Interner;
-use crate::state::{self, IndexCollector};
+use crate::state::{Debug, IndexCollector};
 use crate::wire::{WireEndpoints, WirePod, WireService};
 use crate::{permissions, start};
 
@@ -110,7 +110,12 @@ async fn serve(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     }
 }
 
-async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut Option<WorkQueue>) -> Result<(), RunError> {
+async fn build(
+    args: &RunArgs,
+    tasks: &mut Supervisor,
+    stops: &Stops,
+    work: &mut Option<WorkQueue>,
+) -> Result<(), RunError> {
     for flag in args.reserved.given() {
         tracing::warn!("{flag} has no effect in this version: it belongs to a controller that it does not have");
     }
@@ -158,18 +163,45 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
         trigger: Mutex::new(TriggerTracker::default()),
         contention: Mutex::new(Contention::default()),
     });
-    let synced = [Readiness::new("services"), Readiness::new("pods"), Readiness::new("endpoints")];
+    let synced = [
+        Readiness::new("services"),
+        Readiness::new("pods"),
+        Readiness::new("endpoints"),
+    ];
     let [services, pods, endpoints] = &synced;
 
-    let state = state::Debug {
-        identity: name,
-        gate,
-        term: term.clone(),
-        index: Arc::clone(&index),
-        queue: controller.queue.clone(),
-        synced: synced.to_vec(),
-    };
-    start_admin(args, tasks, stops, &metrics, progress, &synced, state).await?;
+    let mut probes = Probes::new();
+    for ready in synced.clone() {
+        let name = ready.name();
+        probes = probes.ready(name, move || {
+            if ready.is_raised() {
+                Ok(())
+            } else {
+                Err(format!("the first list of {name} is not complete"))
+            }
+        });
+    }
+    if let Some(progress) = progress {
+        probes = probes.live("leader election", move || progress.check(Instant::now()));
+    }
+    let admin = AdminServer::bind(args.admin.admin_address, probes, metrics.clone())
+        .await
+        .map_err(because)?;
+    tasks.spawn("admin server", &stops.rest, admin.run(stops.rest.clone()));
+    if let Some(address) = args.admin.debug_address {
+        let state = Debug {
+            identity: name,
+            gate,
+            term: term.clone(),
+            index: Arc::clone(&index),
+            queue: controller.queue.clone(),
+            synced: synced.to_vec(),
+        };
+        let debug = DebugServer::bind(address, move || state.show())
+            .await
+            .map_err(because)?;
+        tasks.spawn("debug server", &stops.rest, debug.run(stops.rest.clone()));
+    }
 
     let minor = start::reach(&client, &server).await;
     let rights = permissions::needed(args.mode, lease_namespace.as_deref());
@@ -184,7 +216,12 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
         index,
         controller: Arc::clone(&controller),
     };
-    let watches = Watches { client, style, metrics, feed };
+    let watches = Watches {
+        client,
+        style,
+        metrics,
+        feed,
+    };
     watches.start::<WireService>(tasks, stops, services);
     watches.start::<WirePod>(tasks, stops, pods);
     watches.start::<WireEndpoints>(tasks, stops, endpoints);
@@ -194,7 +231,11 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     }
     if args.controllers.runs(CONTROLLER) {
         for _ in 0..args.concurrent_endpoint_syncs {
-            tasks.spawn("endpoints worker", &stops.work, until(&stops.work, Arc::clone(&controller).work()));
+            tasks.spawn(
+                "endpoints worker",
+                &stops.work,
+                until(&stops.work, Arc::clone(&controller).work()),
+            );
         }
         if !args.min_resync_period.is_zero() {
             let resync = resync(Arc::clone(&controller), args.min_resync_period);
@@ -207,7 +248,10 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
 }
 
 /// Runs `task` until `stop`.
-fn until(stop: &CancellationToken, task: impl Future<Output = ()> + Send + 'static) -> impl Future<Output = ()> + Send + 'static {
+fn until(
+    stop: &CancellationToken,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
     let stop = stop.clone();
     async move {
         stop.run_until_cancelled(task).await;

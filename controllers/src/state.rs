@@ -101,8 +101,11 @@ impl Debug {
     pub fn show(&self) -> Value {
         let counts = self.index.lock().counts();
         let term = self.term.term();
-        let synced: Map<String, Value> =
-            self.synced.iter().map(|ready| (ready.name().to_owned(), ready.is_raised().into())).collect();
+        let synced: Map<String, Value> = self
+            .synced
+            .iter()
+            .map(|ready| (ready.name().to_owned(), ready.is_raised().into()))
+            .collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "identity": self.identity,

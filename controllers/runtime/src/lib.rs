@@ -15,13 +15,14 @@
 //! * [`watch`]: one watch per kind, restarted for ever.
 //! * [`supervise`]: every task has an owner, and one that ends early ends the process.
 
-pub mod api;
 pub mod admin;
+pub mod api;
 pub mod args;
 pub mod client;
+pub mod events;
 pub mod leader;
 pub mod metrics;
 pub mod queue;
 pub mod readiness;
-pub mod watch;
 pub mod supervise;
+pub mod watch;
