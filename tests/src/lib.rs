@@ -10,6 +10,7 @@
 
 pub mod binaries;
 pub mod cluster;
+pub mod demo;
 pub mod eventually;
 pub mod fetch;
 pub mod kubelet;
