@@ -1,10 +1,10 @@
 //! The command line. Flags bear kube-controller-manager's names where it has one.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use svcplane_runtime::admin::AdminArgs;
 use svcplane_runtime::args::duration;
 use svcplane_runtime::leader::LeaderElectionArgs;
 use svcplane_runtime::watch::WatchList;
@@ -74,14 +74,6 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = WatchList::Auto)]
     pub watch_list: WatchList,
 
-    /// Where /livez, /readyz and /metrics are served
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:9808")]
-    pub admin_address: SocketAddr,
-
-    /// Where /debug/state is served; a loopback address, because it shows what is in the cluster
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9809")]
-    pub debug_address: SocketAddr,
-
     /// Form of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -89,6 +81,10 @@ pub struct RunArgs {
     /// What is logged: error, warn, info, debug or trace, also per module (`info,svcplane::endpoints=debug`)
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub log_level: String,
+
+    /// Probes, metrics, state.
+    #[command(flatten)]
+    pub admin: AdminArgs,
 
     /// Leader election.
     #[command(flatten)]
@@ -117,12 +113,6 @@ impl RunArgs {
                         --controllers=*,-endpoints-controller, because two writers of the same Endpoints fight"
                     .to_owned(),
             );
-        }
-        if !self.debug_address.ip().is_loopback() {
-            return Err(format!(
-                "--debug-address={}: not a loopback address; /debug/state shows what is in the cluster, use 127.0.0.1 or [::1]",
-                self.debug_address
-            ));
         }
         self.leader_election
             .config()
@@ -191,7 +181,6 @@ mod tests {
                 "--controllers",
                 "endpoints-controller",
             ),
-            ("--debug-address=0.0.0.0:9809", "--debug-address", "127.0.0.1"),
             ("--admin-address=localhost", "--admin-address", "localhost"),
             (
                 "--max-endpoints-per-slice=1001",

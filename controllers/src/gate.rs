@@ -13,6 +13,16 @@ pub enum Mode {
     Active,
 }
 
+impl Mode {
+    /// The flag's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Observe => "observe",
+            Self::Active => "active",
+        }
+    }
+}
+
 /// Why a write must not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
@@ -38,7 +48,7 @@ impl Gate {
     /// `Ok` = a write may be sent now; the time says how long the term is good for, so that the write ends before it does.
     pub fn check(&self) -> Result<Duration, Closed> {
         let left = self.term.check(Instant::now()).map_err(|_| Closed::NotLeading)?;
-        if self.mode == Mode::Observe || self.term.forced_observe() {
+        if self.mode == Mode::Observe || self.term.term().forced_observe {
             return Err(Closed::Observing);
         }
         Ok(left)
@@ -46,7 +56,7 @@ impl Gate {
 
     /// The mode in force: the flag's, unless the Lease says observe.
     pub fn mode(&self) -> Mode {
-        if self.term.forced_observe() {
+        if self.term.term().forced_observe {
             Mode::Observe
         } else {
             self.mode

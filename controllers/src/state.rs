@@ -1,13 +1,21 @@
 //! What the process shows of itself: gauges read from the index at scrape time, and `/debug/state`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGauge, IntGaugeVec, Opts};
 
+use serde_json::{Map, Value, json};
+use svcplane_runtime::leader::TermHandle;
+use svcplane_runtime::queue::Queue;
+use svcplane_runtime::readiness::Readiness;
+
+use crate::gate::Gate;
 use crate::index::Index;
+use crate::model::ObjectKey;
 
 /// Gauges that are computed when somebody scrapes, so that nothing has to be kept in step.
 pub struct IndexCollector {
@@ -69,5 +77,52 @@ impl Collector for IndexCollector {
             self.without_service.collect(),
         ]
         .concat()
+    }
+}
+
+/// What `/debug/state` shows.
+pub struct Debug {
+    /// Who we are in the election.
+    pub identity: String,
+    /// The mode in force.
+    pub gate: Gate,
+    /// The election.
+    pub term: TermHandle,
+    /// What is stored.
+    pub index: Arc<Mutex<Index>>,
+    /// What waits.
+    pub queue: Queue<ObjectKey>,
+    /// Which watches have seen a complete state.
+    pub synced: Vec<Readiness>,
+}
+
+impl Debug {
+    /// The state at this moment.
+    pub fn show(&self) -> Value {
+        let counts = self.index.lock().counts();
+        let term = self.term.term();
+        let synced: Map<String, Value> = self
+            .synced
+            .iter()
+            .map(|ready| (ready.name().to_owned(), ready.is_raised().into()))
+            .collect();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "identity": self.identity,
+            "mode": self.gate.mode().as_str(),
+            "leading": self.term.check(Instant::now()).is_ok(),
+            "leader": term.holder,
+            "forcedObserve": term.forced_observe,
+            "synced": synced,
+            "queue": { "waiting": self.queue.waiting() },
+            "objects": {
+                "namespaces": counts.namespaces,
+                "services": counts.services,
+                "pods": counts.pods,
+                "endpoints": counts.endpoints,
+                "endpointsWithoutService": counts.endpoints_without_service,
+            },
+            "addresses": { "ready": counts.ready_addresses, "notReady": counts.not_ready_addresses },
+        })
     }
 }

@@ -11,6 +11,7 @@
 pub mod binaries;
 pub mod caught_up;
 pub mod cluster;
+pub mod demo;
 pub mod eventually;
 pub mod fetch;
 pub mod kubelet;

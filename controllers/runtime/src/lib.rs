@@ -5,6 +5,7 @@
 //! ```
 //!
 //! * [`api`]: one call under a deadline, its outcome in the classes that callers act on.
+//! * [`admin`]: health, metrics and debugging over HTTP.
 //! * [`args`]: flag values in kube-controller-manager's syntax.
 //! * [`client`]: how we connect, with kube's silent retries off.
 //! * [`leader`]: leader election by Lease, and the term that writers check.
@@ -12,12 +13,16 @@
 //! * [`queue`]: keys that need work, each at most once and with at most one worker.
 //! * [`readiness`]: what must have happened once.
 //! * [`watch`]: one watch per kind, restarted for ever.
+//! * [`supervise`]: every task has an owner, and one that ends early ends the process.
 
+pub mod admin;
 pub mod api;
 pub mod args;
 pub mod client;
+pub mod events;
 pub mod leader;
 pub mod metrics;
 pub mod queue;
 pub mod readiness;
+pub mod supervise;
 pub mod watch;

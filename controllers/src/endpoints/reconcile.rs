@@ -131,7 +131,7 @@ impl EndpointsController {
         self.metrics.planned(verb, reason.as_str());
         let limit = match self.gate.check() {
             Ok(left) => left.min(CALL_LIMIT),
-            Err(closed) => return self.closed(closed, &key, verb, reason.as_str()),
+            Err(closed) => return closed_to(closed, &key, verb, reason.as_str()),
         };
         let unknown = || (Uid::parse(""), Revision::default());
         let (uid, revision) = replaces
@@ -176,7 +176,7 @@ impl EndpointsController {
         self.metrics.planned("delete", reason);
         let left = match self.gate.check() {
             Ok(left) => left,
-            Err(closed) => return self.closed(closed, key, "delete", reason),
+            Err(closed) => return closed_to(closed, key, "delete", reason),
         };
         if orphan == Orphan::Leftover {
             match self.writer.service_exists(key, left.min(CALL_LIMIT)).await {
@@ -187,7 +187,7 @@ impl EndpointsController {
         }
         let limit = match self.gate.check() {
             Ok(left) => left.min(CALL_LIMIT),
-            Err(closed) => return self.closed(closed, key, "delete", reason),
+            Err(closed) => return closed_to(closed, key, "delete", reason),
         };
         let version = Version {
             uid: endpoints.uid.clone(),
@@ -206,16 +206,6 @@ impl EndpointsController {
                 tracing::warn!(endpoints = %key, error = %failure, "cannot delete Endpoints, trying again");
                 Synced::Failed(failure)
             }
-        }
-    }
-
-    fn closed(&self, closed: Closed, key: &ObjectKey, verb: &str, reason: &str) -> Synced {
-        match closed {
-            Closed::Observing => {
-                tracing::info!(endpoints = %key, verb, reason, "would write (observe mode)");
-                Synced::Planned
-            }
-            Closed::NotLeading => Synced::NotLeading,
         }
     }
 
@@ -242,5 +232,16 @@ impl EndpointsController {
                 field_path: None,
             },
         });
+    }
+}
+
+/// A write that the gate does not let through.
+fn closed_to(closed: Closed, key: &ObjectKey, verb: &str, reason: &str) -> Synced {
+    match closed {
+        Closed::Observing => {
+            tracing::info!(endpoints = %key, verb, reason, "would write (observe mode)");
+            Synced::Planned
+        }
+        Closed::NotLeading => Synced::NotLeading,
     }
 }
