@@ -19,7 +19,6 @@ pub mod admin;
 pub mod api;
 pub mod args;
 pub mod client;
-pub mod events;
 pub mod leader;
 pub mod metrics;
 pub mod queue;
