@@ -45,14 +45,24 @@ impl Load {
             "spec": {"selector": {"app": name, "tier": "backend"}, "ports": [
                 {"name": "http", "port": 80, "targetPort": "http"}, {"name": "metrics", "port": 9090, "targetPort": 9090}]}
         });
-        services.create(&PostParams::default(), &serde_json::from_value(service)?).await?;
+        services
+            .create(&PostParams::default(), &serde_json::from_value(service)?)
+            .await?;
         let pods: Api<Pod> = Api::namespaced(client, &namespace);
         for pod in 0..self.pods {
             let serial = number * self.pods + pod;
             let pod_name = format!("{name}-{:08x}-{pod}", serial.wrapping_mul(2_654_435_761) & 0xffff_ffff);
-            pods.create(&PostParams::default(), &serde_json::from_value(pod_body(&pod_name, &name, serial))?).await?;
-            let manager = PatchParams { field_manager: Some("kubelet".into()), ..PatchParams::default() };
-            pods.patch_status(&pod_name, &manager, &Patch::Merge(pod_status(serial))).await?;
+            pods.create(
+                &PostParams::default(),
+                &serde_json::from_value(pod_body(&pod_name, &name, serial))?,
+            )
+            .await?;
+            let manager = PatchParams {
+                field_manager: Some("kubelet".into()),
+                ..PatchParams::default()
+            };
+            pods.patch_status(&pod_name, &manager, &Patch::Merge(pod_status(serial)))
+                .await?;
         }
         Ok(())
     }
@@ -76,17 +86,26 @@ impl Load {
     }
 
     fn is_complete(self, object: &Endpoints) -> bool {
-        let ours = object.metadata.namespace.as_deref().is_some_and(|namespace| namespace.starts_with("load-"));
+        let ours = object
+            .metadata
+            .namespace
+            .as_deref()
+            .is_some_and(|namespace| namespace.starts_with("load-"));
         let subsets = object.subsets.iter().flatten();
-        let addresses: usize = subsets.map(|subset| subset.addresses.as_ref().map_or(0, Vec::len)).sum();
+        let addresses: usize = subsets
+            .map(|subset| subset.addresses.as_ref().map_or(0, Vec::len))
+            .sum();
         ours && addresses == self.pods
     }
 }
 
 /// About what a web application's Pod looks like; with its status and managedFields 4 to 6 kB of JSON.
 fn pod_body(name: &str, app: &str, serial: usize) -> Value {
-    let env: Vec<Value> = (0..6).map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{app}")})).collect();
-    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 10, "failureThreshold": 3});
+    let env: Vec<Value> = (0..6)
+        .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{app}")}))
+        .collect();
+    let probe =
+        |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 10, "failureThreshold": 3});
     json!({
         "metadata": {
             "name": name,
@@ -113,7 +132,12 @@ fn pod_body(name: &str, app: &str, serial: usize) -> Value {
 }
 
 fn pod_status(serial: usize) -> Value {
-    let address = format!("10.{}.{}.{}", 128 + serial / 62_500, serial / 250 % 250, serial % 250 + 1);
+    let address = format!(
+        "10.{}.{}.{}",
+        128 + serial / 62_500,
+        serial / 250 % 250,
+        serial % 250 + 1
+    );
     let conditions: Vec<Value> = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
         .into_iter()
         .map(|kind| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-01-01T00:00:00Z"}))

@@ -14,11 +14,28 @@ const LIMIT: Duration = Duration::from_secs(600);
 async fn main() -> Result<()> {
     let which = std::env::args().nth(1).unwrap_or_default();
     let number = |position: usize, default: usize| -> usize {
-        std::env::args().nth(position).and_then(|text| text.parse().ok()).unwrap_or(default)
+        std::env::args()
+            .nth(position)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
     };
     match which.as_str() {
-        "restart" => restart(Load { namespaces: 20, services: number(2, 2000), pods: number(3, 10) }).await,
-        "memory" => memory(Load { namespaces: 20, services: number(2, 1000), pods: number(3, 10) }).await,
+        "restart" => {
+            restart(Load {
+                namespaces: 20,
+                services: number(2, 2000),
+                pods: number(3, 10),
+            })
+            .await
+        }
+        "memory" => {
+            memory(Load {
+                namespaces: 20,
+                services: number(2, 1000),
+                pods: number(3, 10),
+            })
+            .await
+        }
         _ => bail!("usage: figures restart|memory [SERVICES] [PODS-PER-SERVICE]"),
     }
 }
@@ -33,14 +50,25 @@ async fn restart(load: Load) -> Result<()> {
         Ok(load.complete(&cluster.client()).await? == load.services)
     })
     .await?;
-    println!("first fill: {} Endpoints in {:.1} s", load.services, started.elapsed().as_secs_f64());
+    println!(
+        "first fill: {} Endpoints in {:.1} s",
+        load.services,
+        started.elapsed().as_secs_f64()
+    );
     let mut before = cluster.settled(Duration::from_secs(3), LIMIT).await?;
 
     println!("| {:<34} | syncs | writes |", "with unchanged inputs");
     let mut report = async |what: &str, svcplane: &Svcplane, syncs: f64| -> Result<()> {
-        until("every Service looked at", async || Ok(syncs_of(svcplane).await? >= syncs)).await?;
+        until("every Service looked at", async || {
+            Ok(syncs_of(svcplane).await? >= syncs)
+        })
+        .await?;
         let after = cluster.settled(Duration::from_secs(3), LIMIT).await?;
-        println!("| {what:<34} | {:>5} | {:>6} |", syncs_of(svcplane).await?, after - before);
+        println!(
+            "| {what:<34} | {:>5} | {:>6} |",
+            syncs_of(svcplane).await?,
+            after - before
+        );
         before = after;
         Ok(())
     };
@@ -71,7 +99,10 @@ async fn memory(load: Load) -> Result<()> {
     let (cluster, _proxy) = filled(load).await?;
     let svcplane = Svcplane::builder().cluster(&cluster).start().await?;
     let empty = resident(svcplane.pid())?;
-    until("Endpoints complete", async || Ok(load.complete(&cluster.client()).await? == load.services)).await?;
+    until("Endpoints complete", async || {
+        Ok(load.complete(&cluster.client()).await? == load.services)
+    })
+    .await?;
     cluster.settled(Duration::from_secs(5), LIMIT).await?;
     let filled = resident(svcplane.pid())?;
     svcplane.terminate().await?;
@@ -83,9 +114,15 @@ async fn memory(load: Load) -> Result<()> {
 
     cluster.start_controller_manager_with(&["endpoints-controller"]).await?;
     cluster.settled(Duration::from_secs(30), LIMIT).await?;
-    let peer = cluster.controller_manager_pid().context("kube-controller-manager is not running")?;
+    let peer = cluster
+        .controller_manager_pid()
+        .context("kube-controller-manager is not running")?;
     let peer = resident(peer)?;
-    println!("{} Services, {} Pods; resident memory in MiB", load.services, load.services * load.pods);
+    println!(
+        "{} Services, {} Pods; resident memory in MiB",
+        load.services,
+        load.services * load.pods
+    );
     println!("| {:<48} | RSS   | peak  | anonymous |", "");
     for (what, memory) in [
         ("svcplane, just started", &empty),
@@ -93,7 +130,10 @@ async fn memory(load: Load) -> Result<()> {
         ("svcplane, restarted, at rest", &restarted),
         ("kube-controller-manager (endpoints-controller)", &peer),
     ] {
-        println!("| {what:<48} | {:>5.1} | {:>5.1} | {:>9.1} |", memory.rss, memory.peak, memory.anonymous);
+        println!(
+            "| {what:<48} | {:>5.1} | {:>5.1} | {:>9.1} |",
+            memory.rss, memory.peak, memory.anonymous
+        );
     }
     println!("svcplane / kube-controller-manager: {:.2}", restarted.rss / peer.rss);
     Ok(())
@@ -102,7 +142,11 @@ async fn memory(load: Load) -> Result<()> {
 async fn filled(load: Load) -> Result<(Cluster, FaultProxy)> {
     let cluster = Cluster::start(Flavour::Ipv4Only).await?;
     let started = Instant::now();
-    println!("creating {} Services and {} Pods", load.services, load.services * load.pods);
+    println!(
+        "creating {} Services and {} Pods",
+        load.services,
+        load.services * load.pods
+    );
     load.create(&cluster.client()).await?;
     println!("created in {:.0} s", started.elapsed().as_secs_f64());
     let proxy = FaultProxy::start(&cluster)?;
@@ -133,9 +177,21 @@ struct Memory {
 fn resident(pid: u32) -> Result<Memory> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| -> Result<f64> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
-        let kib: f64 = line.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .with_context(|| format!("no {name}"))?;
+        let kib: f64 = line
+            .trim_start_matches(':')
+            .trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse()?;
         Ok(kib / 1024.0)
     };
-    Ok(Memory { rss: field("VmRSS")?, peak: field("VmHWM")?, anonymous: field("RssAnon")? })
+    Ok(Memory {
+        rss: field("VmRSS")?,
+        peak: field("VmHWM")?,
+        anonymous: field("RssAnon")?,
+    })
 }
