@@ -1,1 +1,23 @@
-//! tests
+//! svcplane's test kit: a real control plane on loopback, objects, waiting, and svcplane itself as a process.
+//!
+//! ```text
+//! tools ──► cluster ──► etcd, kube-apiserver, kube-controller-manager ─┐
+//! svcplane ──────────► svcplane ───────────────────────────────────────┴─► process ──► reaper ──► child
+//! namespace, objects, eventually: what a test says to the apiserver and waits for
+//! ```
+//!
+//! Nothing here outlives the process that uses it, however that process ends: see [`process`].
+
+pub mod binaries;
+pub mod cluster;
+pub mod demo;
+pub mod eventually;
+pub mod fetch;
+pub mod kubelet;
+pub mod metrics;
+pub mod namespace;
+pub mod objects;
+pub mod process;
+pub mod proxy;
+pub mod svcplane;
+pub mod tools;

@@ -32,7 +32,7 @@ const DEBUG_ADDRESS: &str = "--debug-address";
 #[command(next_help_heading = "Admin server")]
 pub struct AdminArgs {
     /// Where to serve /livez, /readyz and /metrics. Port 0 takes a free one, which the log names.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:9808")]
     pub admin_address: SocketAddr,
 
     /// Where to serve /debug/state; a loopback address [default: not served].

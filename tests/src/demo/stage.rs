@@ -1,0 +1,184 @@
+//! What the demo plays on: a control plane, two replicas of svcplane, a kubelet that only writes status, and `examples/`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::screen::Screen;
+use crate::cluster::{Cluster, Flavour};
+use crate::eventually::eventually_one;
+use crate::kubelet::StatusKubelet;
+use crate::svcplane::Svcplane;
+
+/// Namespace of svcplane's Lease.
+pub const NAMESPACE: &str = "svcplane";
+/// The apiserver's own range is 10.96.0.0/16; the examples have ClusterIPs from these as well.
+const SERVICE_CIDRS: [(&str, &str); 2] = [("demo-10-106", "10.106.0.0/16"), ("demo-10-0", "10.0.0.0/16")];
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Everything that runs. Dropping it ends all of it.
+pub struct Stage {
+    // Dropped in this order: what uses the apiserver before the apiserver.
+    replicas: Vec<Option<Svcplane>>,
+    /// Plays the Nodes.
+    pub kubelet: StatusKubelet,
+    /// The control plane.
+    pub cluster: Cluster,
+}
+
+impl Stage {
+    /// Starts everything and applies the examples. That svcplane works is for the story to find out.
+    ///
+    /// # Errors
+    /// A program is missing or does not start, or the examples cannot be applied.
+    pub async fn build(screen: &Screen) -> anyhow::Result<Self> {
+        let starting = "starting etcd and kube-apiserver on loopback";
+        let cluster = screen.during(starting, Cluster::start(Flavour::Ipv4Only)).await?;
+        let version = cluster.client().apiserver_version().await?.git_version;
+        let starting = "starting kube-controller-manager without its endpoint controllers";
+        screen.during(starting, cluster.start_controller_manager()).await?;
+        screen.detail(format_args!("Kubernetes {version} at {}", cluster.server_url()));
+        let client = cluster.client();
+        screen
+            .during(
+                "adding the ServiceCIDRs 10.106.0.0/16 and 10.0.0.0/16",
+                service_cidrs(&client),
+            )
+            .await?;
+
+        create_namespace(&client).await?;
+        let first = start_replica(&cluster, 1)?;
+        let second = start_replica(&cluster, 2)?;
+        let pids = format!("pids {} and {}", first.pid(), second.pid());
+        screen.say(format_args!("two replicas of svcplane started, active, {pids}"));
+        let golden = ["10.100.130.119", "10.100.152.254"].map(|a| a.parse());
+        let [one, two] = golden;
+        let kubelet = StatusKubelet::builder(client)
+            .nodes(&["node-1", "node-2"])
+            .pin("default", "hostnames-", &[one?, two?])
+            .exit_after(Duration::from_secs(1))
+            .start()
+            .await?;
+        screen
+            .during("applying examples/ with kubectl", apply_examples(&cluster))
+            .await?;
+        Ok(Self {
+            replicas: vec![Some(first), Some(second)],
+            kubelet,
+            cluster,
+        })
+    }
+
+    /// Kills this replica and returns its pid.
+    pub async fn kill_replica(&mut self, number: usize) -> anyhow::Result<u32> {
+        let place = number.checked_sub(1).and_then(|i| self.replicas.get_mut(i));
+        let replica = place
+            .and_then(Option::take)
+            .with_context(|| format!("svcplane-{number} does not run"))?;
+        let pid = replica.pid();
+        replica.kill9().await?;
+        Ok(pid)
+    }
+
+    /// Starts a replica again that was killed.
+    pub fn restart_replica(&mut self, number: usize) -> anyhow::Result<()> {
+        let replica = start_replica(&self.cluster, number)?;
+        if let Some(place) = number.checked_sub(1).and_then(|i| self.replicas.get_mut(i)) {
+            *place = Some(replica);
+        }
+        Ok(())
+    }
+
+    /// Why replicas that should run do not, with the last lines of their logs; empty if all run.
+    pub fn obituary(&self) -> String {
+        let ended = self.replicas.iter().flatten().filter_map(|replica| {
+            let exit = replica.process().exit()?;
+            Some(format!(
+                "\n{} ended, {exit}{}",
+                replica.process().name(),
+                replica.process().log_tail()
+            ))
+        });
+        ended.collect()
+    }
+}
+
+fn start_replica(cluster: &Cluster, number: usize) -> anyhow::Result<Svcplane> {
+    // A short lease, so that the fail-over can be watched. POD_NAME begins the holder identity.
+    Svcplane::builder()
+        .cluster(cluster)
+        .replica(number)
+        .env("POD_NAME", &format!("svcplane-{number}"))
+        .arg(&format!("--leader-elect-resource-namespace={NAMESPACE}"))
+        .arg("--leader-elect-lease-duration=5s")
+        .arg("--leader-elect-renew-deadline=3s")
+        .arg("--leader-elect-retry-period=1s")
+        .spawn()
+}
+
+async fn create_namespace(client: &Client) -> anyhow::Result<()> {
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
+    Api::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    Ok(())
+}
+
+/// Creates them and waits until the controller that looks after them says Ready.
+async fn service_cidrs(client: &Client) -> anyhow::Result<()> {
+    let api: Api<ServiceCIDR> = Api::all(client.clone());
+    for (name, cidr) in SERVICE_CIDRS {
+        let object = json!({"metadata": {"name": name}, "spec": {"cidrs": [cidr]}});
+        api.create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
+    }
+    for (name, cidr) in SERVICE_CIDRS {
+        let ready = |object: Option<&ServiceCIDR>| {
+            let conditions = object.and_then(|o| o.status.as_ref()?.conditions.as_ref());
+            let ready = conditions
+                .into_iter()
+                .flatten()
+                .any(|c| c.type_ == "Ready" && c.status == "True");
+            if ready {
+                Ok(())
+            } else {
+                Err("its condition Ready is not True".to_owned())
+            }
+        };
+        eventually_one(&format!("ServiceCIDR {cidr}"), DEADLINE, &api, name, ready).await?;
+    }
+    Ok(())
+}
+
+/// Server-side apply of every manifest, as often as it takes: the apiserver allocates from a new ServiceCIDR only once
+/// it has seen that it is Ready.
+async fn apply_examples(cluster: &Cluster) -> anyhow::Result<()> {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let mut kubectl = Command::new(&cluster.tools().kubectl);
+        kubectl
+            .arg("--kubeconfig")
+            .arg(cluster.kubeconfig())
+            .args(["apply", "--server-side", "-f"])
+            .arg(Path::new(EXAMPLES));
+        let output = timeout(DEADLINE, kubectl.kill_on_drop(true).output())
+            .await
+            .context("kubectl apply hangs")??;
+        if output.status.success() {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            bail!("kubectl apply: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        sleep(Duration::from_millis(300)).await;
+    }
+}

@@ -1,0 +1,396 @@
+//! Rules: which requests, what happens to them, how often.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::refusal::Refusal;
+use super::request::ApiRequest;
+
+type Predicate = Arc<dyn Fn(&ApiRequest) -> bool + Send + Sync>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Any,
+    Write,
+    Watch,
+    List,
+    ContinuedList,
+}
+
+/// Which requests a rule or a count concerns. Conditions are and-ed; an empty `Match` takes everything.
+#[derive(Clone)]
+pub struct Match {
+    kind: Kind,
+    resources: Vec<String>,
+    methods: Vec<Method>,
+    subresource: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    user_agent: Option<String>,
+    when: Option<Predicate>,
+}
+
+impl fmt::Debug for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.kind, self.resources)?;
+        for text in [&self.subresource, &self.namespace, &self.name, &self.user_agent]
+            .into_iter()
+            .flatten()
+        {
+            write!(f, " {text:?}")?;
+        }
+        write!(
+            f,
+            " {:?}{}",
+            self.methods,
+            if self.when.is_some() { " when(..)" } else { "" }
+        )
+    }
+}
+
+impl Match {
+    fn kind(kind: Kind) -> Self {
+        Self {
+            kind,
+            resources: Vec::new(),
+            methods: Vec::new(),
+            subresource: None,
+            namespace: None,
+            name: None,
+            user_agent: None,
+            when: None,
+        }
+    }
+
+    /// Every request.
+    pub fn any() -> Self {
+        Self::kind(Kind::Any)
+    }
+
+    /// POST, PUT, PATCH and DELETE of `resource`, subresources included.
+    pub fn writes(resource: &str) -> Self {
+        Self::kind(Kind::Write).resource(resource)
+    }
+
+    /// Writes of any resource.
+    pub fn all_writes() -> Self {
+        Self::kind(Kind::Write)
+    }
+
+    /// Watches of `resource`, streaming lists included.
+    pub fn watches(resource: &str) -> Self {
+        Self::kind(Kind::Watch).resource(resource)
+    }
+
+    /// Watches of any resource.
+    pub fn all_watches() -> Self {
+        Self::kind(Kind::Watch)
+    }
+
+    /// Lists of `resource` that are no watch: all pages.
+    pub fn lists(resource: &str) -> Self {
+        Self::kind(Kind::List).resource(resource)
+    }
+
+    /// Pages after the first of a list of `resource`.
+    pub fn continued_lists(resource: &str) -> Self {
+        Self::kind(Kind::ContinuedList).resource(resource)
+    }
+
+    /// Adds a plural resource name; any of those added matches.
+    pub fn resource(mut self, resource: &str) -> Self {
+        self.resources.push(resource.to_owned());
+        self
+    }
+
+    /// Adds an HTTP method; any of those added matches.
+    pub fn method(mut self, method: Method) -> Self {
+        self.methods.push(method);
+        self
+    }
+
+    /// Only this subresource; `""` is the object itself.
+    pub fn subresource(mut self, subresource: &str) -> Self {
+        self.subresource = Some(subresource.to_owned());
+        self
+    }
+
+    /// Only requests within this namespace: one over all namespaces does not match.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Only this object.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Only clients whose `User-Agent` contains this text.
+    pub fn user_agent(mut self, part: &str) -> Self {
+        self.user_agent = Some(part.to_owned());
+        self
+    }
+
+    /// Only where `predicate` holds; it is asked last.
+    pub fn when(mut self, predicate: impl Fn(&ApiRequest) -> bool + Send + Sync + 'static) -> Self {
+        self.when = Some(Arc::new(predicate));
+        self
+    }
+
+    /// Whether `request` is meant.
+    pub fn matches(&self, request: &ApiRequest) -> bool {
+        let kind = match self.kind {
+            Kind::Any => true,
+            Kind::Write => request.is_write(),
+            Kind::Watch => request.is_watch,
+            Kind::List => request.is_list && request.method == Method::GET,
+            Kind::ContinuedList => request.is_list && request.is_continued,
+        };
+        let is = |wanted: &Option<String>, got: &String| wanted.as_ref().is_none_or(|w| w == got);
+        kind && (self.resources.is_empty() || self.resources.contains(&request.resource))
+            && (self.methods.is_empty() || self.methods.contains(&request.method))
+            && is(&self.subresource, &request.subresource)
+            && is(&self.namespace, &request.namespace)
+            && is(&self.name, &request.name)
+            && self
+                .user_agent
+                .as_ref()
+                .is_none_or(|part| request.user_agent.contains(part))
+            && self.when.as_ref().is_none_or(|holds| holds(request))
+    }
+}
+
+/// How an open watch ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchEnd {
+    /// A complete reply, as when the server's own time-out ends a watch.
+    Close,
+    /// The connection is closed (FIN) in the middle of the reply, between two events.
+    Fin,
+    /// The connection is reset (RST).
+    Reset,
+    /// Half of the next event, then FIN. Takes effect when an event comes.
+    MidEvent,
+    /// An `ERROR` event inside the 200 stream, then a complete end. [`Refusal::expired`] is the usual one.
+    Error(Refusal),
+}
+
+/// What happens to a request.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// The proxy answers; the server never sees the request.
+    Refuse(Refusal),
+    /// The connection is reset; the server never sees the request.
+    ResetBefore,
+    /// The server acts and its whole reply is read, then the connection is reset: the client does not know.
+    LoseReply,
+    /// The server acts; the client gets the head and half of the body, then FIN.
+    CutReply,
+    /// The request reaches the server this much later (not at all if the client has given up by then).
+    Delay(Duration),
+    /// The server acts at once; the client gets the reply this much later.
+    DelayReply(Duration),
+    /// Accepted and never answered; the server never sees the request. Removing the rule does not free it.
+    Hang,
+    /// Nothing passes while the rule stands, as in a network partition: requests wait, and so do the events of open
+    /// watches. Once the rule is removed they go on in order, if the client still waits.
+    Hold,
+    /// Each event of the watch comes this much later. The order is kept.
+    DelayEvents(Duration),
+    /// The watch stays open and says nothing from the next event on, until the client leaves.
+    Silence,
+    /// The watch ends so after this many events.
+    EndWatch {
+        /// Events that still pass; bookmarks count.
+        after: u64,
+        /// How it ends.
+        how: WatchEnd,
+    },
+}
+
+impl Action {
+    /// Acts on events of watches, those already open included.
+    fn on_events(&self) -> bool {
+        matches!(self, Self::Hold | Self::DelayEvents(_) | Self::Silence)
+    }
+
+    fn on_requests(&self) -> bool {
+        !matches!(self, Self::DelayEvents(_) | Self::Silence)
+    }
+}
+
+/// How often a rule acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Until it is removed.
+    Always,
+    /// On the first `n` matches, then no more. Event actions count events ([`Action::Silence`]: streams).
+    First(u64),
+    /// On the `n` matches after the first `skip`.
+    After {
+        /// Matches that pass untouched.
+        skip: u64,
+        /// Matches acted on after those.
+        n: u64,
+    },
+}
+
+struct Rule {
+    id: u64,
+    matcher: Match,
+    action: Action,
+    skip: u64,
+    /// Matches still to act on; `None` is no limit.
+    left: Option<u64>,
+    hits: u64,
+}
+
+struct List {
+    next: u64,
+    rules: Vec<Rule>,
+}
+
+/// The rules in force; the oldest that matches acts.
+pub(super) struct Rules {
+    list: Mutex<List>,
+    /// Bumped at each hit and each removal.
+    changes: watch::Sender<u64>,
+}
+
+impl Rules {
+    pub(super) fn new() -> Self {
+        Self {
+            list: Mutex::new(List {
+                next: 1,
+                rules: Vec::new(),
+            }),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn add(&self, matcher: Match, action: Action, times: Times) -> u64 {
+        let (skip, left) = match times {
+            Times::Always => (0, None),
+            Times::First(n) => (0, Some(n)),
+            Times::After { skip, n } => (skip, Some(n)),
+        };
+        let mut list = self.list.lock();
+        let id = list.next;
+        list.next += 1;
+        list.rules.push(Rule {
+            id,
+            matcher,
+            action,
+            skip,
+            left,
+            hits: 0,
+        });
+        id
+    }
+
+    /// The action on a request that has just come in.
+    pub(super) fn for_request(&self, request: &ApiRequest) -> Option<(u64, Action)> {
+        self.take(request, Action::on_requests)
+    }
+
+    /// The action on the next event of the watch `request`.
+    pub(super) fn for_event(&self, request: &ApiRequest) -> Option<(u64, Action)> {
+        self.take(request, Action::on_events)
+    }
+
+    fn take(&self, request: &ApiRequest, phase: impl Fn(&Action) -> bool) -> Option<(u64, Action)> {
+        let mut list = self.list.lock();
+        let mut taken = None;
+        for rule in &mut list.rules {
+            if rule.left == Some(0) || !phase(&rule.action) || !rule.matcher.matches(request) {
+                continue;
+            }
+            if rule.skip > 0 {
+                rule.skip -= 1;
+                continue;
+            }
+            rule.left = rule.left.map(|n| n - 1);
+            rule.hits += 1;
+            taken = Some((rule.id, rule.action.clone()));
+            break;
+        }
+        drop(list);
+        if taken.is_some() {
+            self.changes.send_modify(|n| *n += 1);
+        }
+        taken
+    }
+
+    pub(super) fn stands(&self, id: u64) -> bool {
+        self.list.lock().rules.iter().any(|r| r.id == id)
+    }
+
+    /// Returns once rule `id` has been removed.
+    pub(super) async fn removed(&self, id: u64) {
+        let mut changes = self.changes.subscribe();
+        while self.stands(id) {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn remove(&self, id: u64) {
+        self.list.lock().rules.retain(|r| r.id != id);
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    pub(super) fn clear(&self) {
+        self.list.lock().rules.clear();
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    fn hits(&self, id: u64) -> u64 {
+        self.list.lock().rules.iter().find(|r| r.id == id).map_or(0, |r| r.hits)
+    }
+}
+
+/// A rule in force. Dropping the handle leaves the rule; [`RuleHandle::remove`] takes it away.
+#[derive(Clone)]
+pub struct RuleHandle {
+    pub(super) id: u64,
+    pub(super) rules: Arc<Rules>,
+}
+
+impl RuleHandle {
+    /// How often the rule has acted.
+    pub fn hits(&self) -> u64 {
+        self.rules.hits(self.id)
+    }
+
+    /// Takes the rule out of force; what it held back goes on.
+    pub fn remove(&self) {
+        self.rules.remove(self.id);
+    }
+
+    /// Waits until the rule has acted `n` times; an error says how often it did by the deadline.
+    pub async fn wait_hits(&self, n: u64, deadline: Duration) -> anyhow::Result<()> {
+        let mut changes = self.rules.changes.subscribe();
+        let enough = async {
+            while self.hits() < n {
+                if changes.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(deadline, enough).await;
+        let hits = self.hits();
+        anyhow::ensure!(
+            hits >= n,
+            "the fault rule acted {hits} of {n} times within {deadline:?}"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! svcplane as a process.
+
+mod builder;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use http::StatusCode;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+pub use self::builder::Builder;
+use crate::cluster::{self, on_own_runtime};
+use crate::fetch;
+use crate::metrics::Metrics;
+use crate::process::{Exit, Process, Signal};
+
+/// How long svcplane may take to listen, to be ready or to lead on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How long it gets after SIGTERM.
+const GRACE: Duration = Duration::from_secs(10);
+/// The pause between two looks at something that cannot be watched.
+const POLL: Duration = Duration::from_millis(30);
+
+/// The svcplane that all tests of this process share, active on [`cluster::shared`] and ready.
+///
+/// # Panics
+/// It cannot be started.
+pub fn shared() -> &'static Svcplane {
+    static SHARED: OnceLock<Result<Svcplane, String>> = OnceLock::new();
+    let cluster = cluster::shared();
+    let started = SHARED.get_or_init(|| {
+        on_own_runtime(async || {
+            let svcplane = Svcplane::builder().cluster(cluster).start().await?;
+            svcplane.wait_leader().await?;
+            Ok(svcplane)
+        })
+    });
+    started
+        .as_ref()
+        .unwrap_or_else(|error| panic!("the shared svcplane did not start: {error}"))
+}
+
+/// A running svcplane. Dropping it sends SIGTERM and waits.
+#[derive(Debug)]
+pub struct Svcplane {
+    process: Process,
+    stdout: PathBuf,
+    admin_url: String,
+    debug_url: String,
+}
+
+impl Svcplane {
+    /// `svcplane run`, active, logging JSON, with servers on free ports of loopback.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Its process, for what is not here.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// `http://127.0.0.1:PORT` of the admin server.
+    pub fn admin_url(&self) -> &str {
+        &self.admin_url
+    }
+
+    /// `http://127.0.0.1:PORT` of the server of `/debug/state`.
+    pub fn debug_url(&self) -> &str {
+        &self.debug_url
+    }
+
+    /// A page of the admin server.
+    ///
+    /// # Errors
+    /// No answer within 10 s.
+    pub async fn get(&self, path: &str) -> Result<(StatusCode, String)> {
+        fetch::get(&format!("{}{path}", self.admin_url)).await
+    }
+
+    /// `/metrics`.
+    ///
+    /// # Errors
+    /// No answer within 10 s, or another status than 200.
+    pub async fn metrics(&self) -> Result<Metrics> {
+        let (status, page) = self.get("/metrics").await?;
+        if status != StatusCode::OK {
+            bail!("/metrics answered {status}: {page}");
+        }
+        Ok(Metrics::parse(&page))
+    }
+
+    /// `/debug/state`.
+    ///
+    /// # Errors
+    /// No answer within 10 s, another status than 200, or no JSON.
+    pub async fn debug_state(&self) -> Result<Value> {
+        let (status, page) = fetch::get(&format!("{}/debug/state", self.debug_url)).await?;
+        if status != StatusCode::OK {
+            bail!("/debug/state answered {status}: {page}");
+        }
+        serde_json::from_str(&page).context("/debug/state")
+    }
+
+    /// Whether `/readyz` says yes.
+    ///
+    /// # Errors
+    /// No answer within 10 s.
+    pub async fn readyz(&self) -> Result<bool> {
+        Ok(self.get("/readyz").await?.0 == StatusCode::OK)
+    }
+
+    /// Waits for `/readyz`.
+    ///
+    /// # Errors
+    /// It is not ready after a minute, or has ended.
+    pub async fn wait_ready(&self) -> Result<()> {
+        self.wait_until("ready", DEADLINE, async || {
+            self.readyz().await.unwrap_or(false).then_some(())
+        })
+        .await
+    }
+
+    /// Whether it leads: `leader_election_master_status{name="svcplane"}` is 1.
+    ///
+    /// # Errors
+    /// As [`Svcplane::metrics`].
+    pub async fn leads(&self) -> Result<bool> {
+        let status = self
+            .metrics()
+            .await?
+            .get("leader_election_master_status", &[("name", "svcplane")]);
+        Ok(status.is_some_and(|status| status > 0.5))
+    }
+
+    /// Waits until it leads.
+    ///
+    /// # Errors
+    /// It does not lead after a minute, or has ended.
+    pub async fn wait_leader(&self) -> Result<()> {
+        self.wait_until("leading", DEADLINE, async || {
+            self.leads().await.unwrap_or(false).then_some(())
+        })
+        .await
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// SIGSTOP: it hangs.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT: it goes on.
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGTERM, and waits for its end.
+    ///
+    /// # Errors
+    /// It still runs after 10 s.
+    pub async fn terminate(&self) -> Result<Exit> {
+        self.signal(Signal::TERM);
+        self.wait_exit(GRACE).await
+    }
+
+    /// SIGKILL, and waits.
+    ///
+    /// # Errors
+    /// It cannot be ended.
+    pub async fn kill9(&self) -> Result<Exit> {
+        self.process.kill9().await
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It still runs at the deadline.
+    pub async fn wait_exit(&self, deadline: Duration) -> Result<Exit> {
+        self.process.wait_exit(deadline).await
+    }
+
+    /// Whole lines of standard output and error so far.
+    pub fn log_lines(&self) -> Vec<String> {
+        let mut lines = whole_lines(&self.stdout);
+        lines.extend(whole_lines(self.process.log()));
+        lines
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(self.process.log()).unwrap_or_default()
+    }
+
+    /// What it wrote to standard output so far.
+    pub fn stdout(&self) -> String {
+        fs::read_to_string(&self.stdout).unwrap_or_default()
+    }
+
+    /// The JSON lines of its log with exactly this message.
+    pub fn log_entries(&self, message: &str) -> Vec<Value> {
+        let entries = self.log_lines().into_iter().filter(|line| line.contains(message));
+        entries
+            .filter_map(|line| serde_json::from_str::<Value>(&line).ok())
+            .filter(|entry| field(entry, "message") == Some(message))
+            .collect()
+    }
+
+    /// Waits for a line of its log with exactly this message.
+    ///
+    /// # Errors
+    /// None before the deadline, or it has ended without.
+    pub async fn wait_log(&self, message: &str, deadline: Duration) -> Result<Value> {
+        let look = async || self.log_entries(message).into_iter().next();
+        self.wait_until(&format!("logging \"{message}\""), deadline, look).await
+    }
+
+    /// The part after the colon is what svcplane chose.
+    async fn wait_listening(&self, message: &str) -> Result<String> {
+        let entry = self.wait_log(message, DEADLINE).await?;
+        let address = field(&entry, "address").with_context(|| format!("\"{message}\" without a field address"))?;
+        Ok(format!("http://{address}"))
+    }
+
+    async fn wait_until<T>(&self, what: &str, deadline: Duration, look: impl AsyncFn() -> Option<T>) -> Result<T> {
+        let end = Instant::now() + deadline;
+        loop {
+            // Before the look: what it wrote before it ended counts.
+            let exit = self.process.exit();
+            if let Some(found) = look().await {
+                return Ok(found);
+            }
+            if let Some(exit) = exit {
+                bail!(
+                    "{} ended with {exit} before {what}{}",
+                    self.process.name(),
+                    self.tails()
+                );
+            }
+            if Instant::now() >= end {
+                bail!(
+                    "{} is not {what} after {deadline:?}{}",
+                    self.process.name(),
+                    self.tails()
+                );
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    fn tails(&self) -> String {
+        self.process.log_tail() + &crate::process::tail(&self.stdout, 15)
+    }
+}
+
+/// The last line is left out while it has no end.
+fn whole_lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let end = text.rfind('\n').unwrap_or(0);
+    text[..end].lines().map(String::from).collect()
+}
+
+/// A field of a log line, which tracing puts below `fields` or at the top.
+fn field<'a>(entry: &'a Value, name: &str) -> Option<&'a str> {
+    entry["fields"][name].as_str().or_else(|| entry[name].as_str())
+}
