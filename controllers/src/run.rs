@@ -151,8 +151,8 @@ async fn build(
     let queue = Queue::new(RETRY, metrics.workqueue("endpoint"));
     *work = Some(queue.clone());
     let gate = Gate::new(term.clone(), args.mode);
-    let (sink, emitted) = events::queue(&metrics);
-    let events = EventWriter::new(client.clone(), emitted, &name, &metrics);
+    let (sink, waiting) = events::queue(&metrics);
+    let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
     let controller = Arc::new(EndpointsController {
         index: Arc::clone(&index),
         queue,

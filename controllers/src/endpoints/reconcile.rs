@@ -22,6 +22,8 @@ use crate::model::{EndpointsObject, ObjectKey, Revision, ServiceType, Uid};
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// `reportingController` of our Events: upstream's name, which people filter by.
 const EVENT_SOURCE: &str = "endpoint-controller";
+/// `action` of our Events.
+const EVENT_ACTION: &str = "SyncEndpoints";
 
 /// The Endpoints controller (spec: kube-controller-manager's `endpoints-controller`). Its workers share it.
 pub struct EndpointsController {
@@ -227,7 +229,7 @@ impl EndpointsController {
             },
             event_type: EventType::Warning,
             reason,
-            action: reason,
+            action: EVENT_ACTION,
             note: format!("Cannot {verb} the Endpoints of Service {key}: {failure}"),
             controller: EVENT_SOURCE,
         });
