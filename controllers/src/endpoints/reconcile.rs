@@ -198,8 +198,10 @@ impl EndpointsController {
         self.metrics
             .operation("delete", deleted.as_ref().err().map_or("ok", Failure::as_str));
         match deleted {
-            Ok(()) => {
-                self.index.lock().finish_delete(key, &version.uid);
+            Ok(gone) => {
+                if gone {
+                    self.index.lock().finish_delete(key, &version.uid);
+                }
                 tracing::debug!(endpoints = %key, reason, "deleted");
                 Synced::Written
             }

@@ -239,22 +239,20 @@ impl Namespace {
         let expected = self.expected.get(&name).is_some_and(|ours| same_content(ours, &object));
         match self.endpoints.get_mut(&name) {
             Some(entry) if is_old(object.revision, entry.object.revision) => entry.epoch = epoch,
-            Some(entry) => {
+            Some(entry) if entry.object.uid == object.uid => {
                 entry.epoch = epoch;
                 let foreign = !expected && !same_content(&entry.object, &object);
-                if entry.object.uid != object.uid {
-                    // Another object of that name: what was decided about the last one does not bind it.
-                    entry.orphan = None;
-                }
                 entry.object = Arc::new(object);
                 if foreign {
                     affected.push(self.affected(&name, Cause::Foreign));
                 }
             }
-            None => {
+            // Another object of that name: what was decided about the last one does not bind it.
+            _ => {
+                let orphan = if expected { self.too_late(&name, affected) } else { None };
                 let entry = EndpointsEntry {
                     object: Arc::new(object),
-                    orphan: None,
+                    orphan,
                     epoch,
                 };
                 self.endpoints.insert(Arc::clone(&name), entry);
@@ -263,6 +261,16 @@ impl Namespace {
                 }
             }
         }
+    }
+
+    /// For an object that we have just created: the Service may have gone while the create was under way, and nobody else would remember
+    /// to take its Endpoints away.
+    fn too_late(&self, name: &Arc<str>, affected: &mut Vec<Affected>) -> Option<Orphan> {
+        if self.services.contains_key(name) {
+            return None;
+        }
+        affected.push(self.affected(name, Cause::Service));
+        Some(Orphan::ServiceDeleted)
     }
 
     pub(super) fn delete_endpoints(&mut self, name: &Arc<str>, revision: Revision, affected: &mut Vec<Affected>) {
@@ -313,17 +321,12 @@ impl Namespace {
                 entry.epoch = epoch;
             }
             None => {
-                // The Service may have gone while the create was under way: nobody else would remember to take its Endpoints away.
-                let orphan = (!self.services.contains_key(name)).then_some(Orphan::ServiceDeleted);
                 let entry = EndpointsEntry {
                     object: Arc::new(stored),
-                    orphan,
+                    orphan: self.too_late(name, affected),
                     epoch,
                 };
                 self.endpoints.insert(Arc::clone(name), entry);
-                if orphan.is_some() {
-                    affected.push(self.affected(name, Cause::Service));
-                }
             }
         }
     }

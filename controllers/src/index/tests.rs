@@ -256,17 +256,22 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
 
 #[test]
 fn endpoints_created_while_their_service_went_are_taken_away() {
-    let mut index = Index::default();
-    index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
-    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
-    index.delete_service(&key("web"), Revision(2));
-    index.take_affected();
-    index.finish_write(&key("web"), Some((Uid::parse("e"), Revision(3))));
-    assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)]);
-    assert_eq!(index.snapshot(&key("web")).orphan, Some(Orphan::ServiceDeleted));
-    index.finish_delete(&key("web"), &Uid::parse("e"));
-    index.delete_endpoints(&key("web"), Revision(4));
-    assert!(index.namespaces.is_empty(), "nothing is left behind");
+    for echo_first in [false, true] {
+        let mut index = Index::default();
+        index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+        index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+        index.delete_service(&key("web"), Revision(2));
+        index.take_affected();
+        if echo_first {
+            index.apply_endpoints(endpoints("web", "e", 3, true));
+        }
+        index.finish_write(&key("web"), Some((Uid::parse("e"), Revision(3))));
+        assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)]);
+        assert_eq!(index.snapshot(&key("web")).orphan, Some(Orphan::ServiceDeleted));
+        index.finish_delete(&key("web"), &Uid::parse("e"));
+        index.delete_endpoints(&key("web"), Revision(4));
+        assert!(index.namespaces.is_empty(), "nothing is left behind");
+    }
 }
 
 #[derive(Clone, Debug)]
