@@ -1,5 +1,5 @@
 //! The fault proxy: plain HTTP/1.1 on loopback for the client, TLS to the apiserver, and in between whatever a test
-//! wants to go wrong. It never retries and never invents a reply that no rule asked for.
+//! wants to go wrong. It never retries and never invents a reply that no rule asked for. Replies come uncompressed.
 //!
 //! ```text
 //! let proxy = FaultProxy::start(&cluster)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::TryStreamExt;
-use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, request, response};
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -212,6 +212,8 @@ async fn handle(
     shared.records.update(seq, |r| r.reached_server = true);
     let mut forwarded = Request::from_parts(parts, Full::new(body));
     strip_hop_headers(forwarded.headers_mut());
+    // The apiserver compresses even single watch events, and then they could not be told apart.
+    forwarded.headers_mut().remove(ACCEPT_ENCODING);
     let reply = match shared.upstream.send(forwarded).await {
         Ok(reply) => reply,
         Err(error) => {
