@@ -1,5 +1,7 @@
 //! svcplane as a process.
 
+mod builder;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,11 +12,11 @@ use http::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::binaries;
-use crate::cluster::{self, Cluster, on_own_runtime, run_directory};
+pub use self::builder::Builder;
+use crate::cluster::{self, on_own_runtime};
 use crate::fetch;
 use crate::metrics::Metrics;
-use crate::process::{Exit, Process, Program, Signal};
+use crate::process::{Exit, Process, Signal};
 
 /// How long svcplane may take to listen, to be ready or to lead on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -22,16 +24,6 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(10);
 /// The pause between two looks at something that cannot be watched.
 const POLL: Duration = Duration::from_millis(30);
-
-/// How svcplane is to be started.
-#[derive(Debug, Clone)]
-pub struct Builder {
-    program: Option<PathBuf>,
-    command: Vec<String>,
-    flags: Vec<String>,
-    env: Vec<(String, String)>,
-    name: String,
-}
 
 /// The svcplane that all tests of this process share, active on [`cluster::shared`] and ready.
 ///
@@ -52,93 +44,6 @@ pub fn shared() -> &'static Svcplane {
         .unwrap_or_else(|error| panic!("the shared svcplane did not start: {error}"))
 }
 
-impl Builder {
-    /// As `admin` of this cluster.
-    #[must_use]
-    pub fn cluster(self, cluster: &Cluster) -> Self {
-        self.kubeconfig(cluster.kubeconfig())
-    }
-
-    /// With this kubeconfig, such as another user's or the fault proxy's.
-    #[must_use]
-    pub fn kubeconfig(self, path: impl AsRef<Path>) -> Self {
-        self.arg(&format!("--kubeconfig={}", path.as_ref().display()))
-    }
-
-    /// Adds a flag, or replaces the one of the same name.
-    #[must_use]
-    pub fn arg(self, arg: &str) -> Self {
-        let name = arg.split('=').next().unwrap_or(arg);
-        let mut changed = self.without(name);
-        changed.flags.push(arg.into());
-        changed
-    }
-
-    /// Takes a flag away, given as `--name`.
-    #[must_use]
-    pub fn without(mut self, name: &str) -> Self {
-        self.flags.retain(|flag| flag.split('=').next() != Some(name));
-        self
-    }
-
-    /// Sets an environment variable.
-    #[must_use]
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.into(), value.into()));
-        self
-    }
-
-    /// Tells several apart: the name of its log files.
-    #[must_use]
-    pub fn replica(mut self, number: usize) -> Self {
-        self.name = format!("svcplane-{number}");
-        self
-    }
-
-    /// Another program than svcplane, with these arguments before the flags instead of `run`.
-    #[must_use]
-    pub fn program(mut self, path: impl Into<PathBuf>, command: &[&str]) -> Self {
-        self.program = Some(path.into());
-        self.command = command.iter().map(ToString::to_string).collect();
-        self
-    }
-
-    /// Starts it and waits until its servers listen.
-    ///
-    /// # Errors
-    /// It ended, or does not listen; with the last lines of its log.
-    pub async fn start(self) -> Result<Svcplane> {
-        let mut svcplane = self.spawn()?;
-        svcplane.admin_url = svcplane.wait_listening("admin server listening").await?;
-        svcplane.debug_url = svcplane.wait_listening("debug server listening").await?;
-        Ok(svcplane)
-    }
-
-    /// Starts it and waits for nothing. [`Svcplane::admin_url`] and [`Svcplane::debug_url`] stay empty.
-    ///
-    /// # Errors
-    /// The binary cannot be built or executed.
-    pub fn spawn(self) -> Result<Svcplane> {
-        let program = self.program.map_or_else(binaries::svcplane, Ok)?;
-        let directory = run_directory(&self.name)?;
-        let stdout = directory.join("stdout.log");
-        let mut start = Program::new(&self.name, program, directory.join("stderr.log"))
-            .stdout(&stdout)
-            .grace(GRACE)
-            .args(self.command)
-            .args(self.flags);
-        for (name, value) in &self.env {
-            start = start.env(name, value);
-        }
-        Ok(Svcplane {
-            process: start.start()?,
-            stdout,
-            admin_url: String::new(),
-            debug_url: String::new(),
-        })
-    }
-}
-
 /// A running svcplane. Dropping it sends SIGTERM and waits.
 #[derive(Debug)]
 pub struct Svcplane {
@@ -151,21 +56,7 @@ pub struct Svcplane {
 impl Svcplane {
     /// `svcplane run`, active, logging JSON, with servers on free ports of loopback.
     pub fn builder() -> Builder {
-        let flags = [
-            "--mode=active",
-            "--acknowledge-builtins-disabled",
-            "--admin-address=127.0.0.1:0",
-            "--debug-address=127.0.0.1:0",
-            "--leader-elect-resource-namespace=kube-system",
-            "--log-format=json",
-        ];
-        Builder {
-            program: None,
-            command: vec!["run".into()],
-            flags: flags.map(String::from).into(),
-            env: Vec::new(),
-            name: "svcplane".into(),
-        }
+        Builder::new()
     }
 
     /// Its process, for what is not here.
