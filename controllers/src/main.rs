@@ -1,2 +1,7 @@
-//! svcplane
-fn main() {}
+//! The binary: see the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    svcplane::cli::main()
+}

@@ -4,10 +4,12 @@
 
 mod endpoints;
 mod ids;
+mod interner;
 mod pod;
 mod service;
 
 pub use endpoints::{Address, EndpointPort, EndpointsObject, OwnerReference, Subset, TargetRef};
 pub use ids::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid};
-pub use pod::{ContainerPort, Phase, Pod, PodName};
+pub use interner::Interner;
+pub use pod::{ContainerPort, LabelledPod, Phase, Pod, PodName};
 pub use service::{IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod eventually;
 pub mod fetch;
 pub mod kubelet;
+pub mod load;
 pub mod metrics;
 pub mod namespace;
 pub mod objects;

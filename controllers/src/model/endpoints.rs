@@ -54,6 +54,18 @@ pub struct Subset {
     pub ports: Vec<EndpointPort>,
 }
 
+impl Subset {
+    /// How many addresses it lists, ready and not ready.
+    pub fn len(&self) -> usize {
+        self.addresses.len() + self.not_ready_addresses.len()
+    }
+
+    /// Whether it lists no address.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// One entry of `addresses` or `notReadyAddresses`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
@@ -70,8 +82,8 @@ pub struct Address {
 /// `targetRef`, all fields but `resourceVersion`, which comparison must ignore and nobody reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetRef {
-    /// `kind`, such as `Pod`.
-    pub kind: Box<str>,
+    /// `kind`, such as `Pod`; shared, because it is the same word thousands of times.
+    pub kind: Arc<str>,
     /// `namespace`.
     pub namespace: Arc<str>,
     /// `name`.

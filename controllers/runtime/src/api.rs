@@ -1,0 +1,189 @@
+//! One call to the apiserver: under a deadline, with its outcome put into the few classes that callers act on.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// Why a call did not succeed. `Display` is one line for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// 404: the object is not there.
+    NotFound,
+    /// 409 `AlreadyExists`: a create met an object of that name.
+    AlreadyExists,
+    /// 409 `Conflict`: the resourceVersion or uid given is not the stored one.
+    Conflict,
+    /// 403 with cause `NamespaceTerminating`: nothing may be created there any more.
+    NamespaceTerminating,
+    /// Another 403; the text names user, verb and resource.
+    Forbidden(String),
+    /// 422: the apiserver found the object invalid; the text names the field.
+    Invalid(String),
+    /// 429, or another answer that says when to come back.
+    Throttled(Duration),
+    /// Any other answer that is an error: its HTTP code and text.
+    Refused(u16, String),
+    /// No answer: not connected, cut off, or not understood. Whether the server acted is not known.
+    Unreachable(String),
+    /// No answer in time. Whether the server acted is not known.
+    Deadline(Duration),
+}
+
+impl Failure {
+    /// Closed set of words for a metric label.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::Conflict => "conflict",
+            Self::NamespaceTerminating => "namespace_terminating",
+            Self::Forbidden(_) => "forbidden",
+            Self::Invalid(_) => "invalid",
+            Self::Throttled(_) => "throttled",
+            Self::Refused(..) => "refused",
+            Self::Unreachable(_) => "unreachable",
+            Self::Deadline(_) => "deadline",
+        }
+    }
+
+    /// How long the server asked us to stay away, if it did.
+    pub fn retry_after(&self) -> Duration {
+        match self {
+            Self::Throttled(wait) => *wait,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn from_status(status: &Status) -> Self {
+        let details = status.details.as_ref();
+        let wait = details.map_or(0, |details| details.retry_after_seconds);
+        let terminating = details.is_some_and(|details| {
+            details
+                .causes
+                .iter()
+                .any(|cause| cause.reason == "NamespaceTerminating")
+        });
+        match status.code {
+            _ if terminating => Self::NamespaceTerminating,
+            404 => Self::NotFound,
+            409 if status.is_already_exists() => Self::AlreadyExists,
+            409 => Self::Conflict,
+            403 => Self::Forbidden(status.message.clone()),
+            422 => Self::Invalid(status.message.clone()),
+            // Priority and fairness answers in plain text, with the wait in a header that kube does not pass on: it is one second.
+            429 => Self::Throttled(Duration::from_secs(u64::from(wait.max(1)))),
+            code if wait > 0 && code >= 500 => Self::Throttled(Duration::from_secs(u64::from(wait))),
+            code => Self::Refused(code, status.message.clone()),
+        }
+    }
+}
+
+impl From<&kube::Error> for Failure {
+    fn from(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from_status(status),
+            other => Self::Unreachable(innermost(other)),
+        }
+    }
+}
+
+/// The first line of the error at the bottom of a chain: "connection refused" rather than five layers that each repeat it.
+pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("not found"),
+            Self::AlreadyExists => f.write_str("an object of that name already exists"),
+            Self::Conflict => f.write_str("the object was changed by somebody else meanwhile"),
+            Self::NamespaceTerminating => f.write_str("the namespace is being deleted"),
+            Self::Forbidden(text) => write!(f, "not permitted: {text}"),
+            Self::Invalid(text) => write!(f, "refused as invalid: {text}"),
+            Self::Throttled(wait) => write!(f, "the apiserver asks to come back in {} s", wait.as_secs()),
+            Self::Refused(code, text) => write!(f, "the apiserver answered {code}: {text}"),
+            Self::Unreachable(text) => write!(f, "no answer from the apiserver: {text}"),
+            Self::Deadline(limit) => write!(f, "no answer from the apiserver within {limit:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs one call and gives up at `deadline`.
+pub async fn call<T>(deadline: Duration, call: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match tokio::time::timeout(deadline, call).await {
+        Ok(answer) => answer.map_err(|error| Failure::from(&error)),
+        Err(_elapsed) => Err(Failure::Deadline(deadline)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::response::{StatusCause, StatusDetails};
+
+    fn status(code: u16, reason: &str, details: Option<StatusDetails>) -> Failure {
+        let mut status = Status::failure("text", reason).with_code(code);
+        status.details = details;
+        Failure::from(&kube::Error::Api(Box::new(status)))
+    }
+
+    fn details(cause: &str, wait: u32) -> StatusDetails {
+        let cause = StatusCause {
+            reason: cause.into(),
+            message: String::new(),
+            field: String::new(),
+        };
+        StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: vec![cause],
+            retry_after_seconds: wait,
+        }
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_reason_and_code() {
+        let table = [
+            (status(404, "NotFound", None), Failure::NotFound),
+            (status(409, "AlreadyExists", None), Failure::AlreadyExists),
+            (status(409, "Conflict", None), Failure::Conflict),
+            (
+                status(403, "Forbidden", Some(details("NamespaceTerminating", 0))),
+                Failure::NamespaceTerminating,
+            ),
+            (status(403, "Forbidden", None), Failure::Forbidden("text".into())),
+            (status(422, "Invalid", None), Failure::Invalid("text".into())),
+            (
+                status(429, "TooManyRequests", Some(details("", 7))),
+                Failure::Throttled(Duration::from_secs(7)),
+            ),
+            (status(429, "", None), Failure::Throttled(Duration::from_secs(1))),
+            (
+                status(503, "ServiceUnavailable", Some(details("", 3))),
+                Failure::Throttled(Duration::from_secs(3)),
+            ),
+            (status(500, "InternalError", None), Failure::Refused(500, "text".into())),
+        ];
+        for (got, want) in table {
+            assert_eq!(got, want);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_an_answer_ends_at_its_deadline() {
+        let limit = Duration::from_secs(10);
+        let outcome = call(limit, std::future::pending::<kube::Result<()>>()).await;
+        assert_eq!(outcome, Err(Failure::Deadline(limit)));
+    }
+}

@@ -1,0 +1,17 @@
+//! Leader election by Lease: [`elector`] decides about [`record`]s, `lease` talks to the apiserver, [`term`] is what writers ask.
+//!
+//! ```text
+//!  apiserver <--get, create, replace--> lease --answers, time--> elector
+//!                                         \--publishes--> Term --check before each write--> writers
+//! ```
+
+mod args;
+pub mod elector;
+mod handover;
+mod lease;
+pub mod record;
+pub mod term;
+
+pub use args::{LeaderElectionArgs, LeaseConfig};
+pub use lease::{LeaderElection, Progress, identity};
+pub use term::{NotLeader, Standing, Term, TermHandle};

@@ -1,0 +1,405 @@
+//! The election's dealings with the apiserver: one task that reads, creates and replaces one Lease as the elector says.
+//! Every call has a deadline, every write carries the version it replaces, and whatever else the Lease holds (labels,
+//! annotations, owners, fields of later versions) is written back as it was read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, PostParams};
+use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::args::LeaseConfig;
+use super::elector::{Elector, Refusal, Step};
+use super::handover::Handover;
+use super::record::{Micros, Record, Stamp};
+use super::term::{Standing, Term, TermHandle, TermSender};
+use crate::metrics::LeaderElectionMetrics;
+
+/// Set to `observe` on the Lease by the breaker and by `svcplane handback`; see [`Term::forced_observe`].
+pub const MODE_ANNOTATION: &str = "svcplane.io/mode";
+
+/// How long a release may take at shutdown.
+const RELEASE_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long the task may be silent beyond what its settings explain (client-go's tolerance for its health check).
+const SILENCE_TOLERANCE: Duration = Duration::from_secs(20);
+
+/// This process's name in elections: the Pod's, or else the host's, and a part that no other process has.
+pub fn identity() -> String {
+    let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+    let host = || {
+        std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .ok()
+            .map(|name| name.trim().to_owned())
+    };
+    let name = pod.or_else(host).unwrap_or_else(|| "svcplane".to_owned());
+    format!(
+        "{name}_{}",
+        uuid::Builder::from_random_bytes(rand::random()).into_uuid()
+    )
+}
+
+/// When the election's task last did anything, for `/livez`.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    last: Arc<Mutex<Instant>>,
+    limit: Duration,
+}
+
+impl Progress {
+    /// When the task last did anything.
+    pub fn last(&self) -> Instant {
+        *self.last.lock()
+    }
+
+    /// Whether the task is alive `now`.
+    ///
+    /// # Errors
+    /// With a text for people, when it has been silent for longer than its settings explain.
+    pub fn check(&self, now: Instant) -> Result<(), String> {
+        let silent = now.saturating_duration_since(self.last());
+        if silent <= self.limit {
+            return Ok(());
+        }
+        Err(format!(
+            "the leader election has done nothing for {} s",
+            silent.as_secs()
+        ))
+    }
+}
+
+/// One election, to be run as one task.
+pub struct LeaderElection {
+    api: Api<Lease>,
+    config: LeaseConfig,
+    elector: Elector,
+    handover: Handover,
+    /// The Lease as last read or written.
+    lease: Option<Lease>,
+    /// Its metadata when it last existed: what a person or the breaker set on it outlives a deletion.
+    metadata: ObjectMeta,
+    term: TermSender,
+    metrics: LeaderElectionMetrics,
+    progress: Progress,
+    /// The trouble last logged, so that a lasting one is logged once.
+    trouble: Option<String>,
+}
+
+impl LeaderElection {
+    /// An election for the Lease of `config`. `client` must not retry by itself (`default_retry` off). `identity` must be
+    /// unique to this process ([`identity`]).
+    pub fn new(
+        client: Client,
+        config: LeaseConfig,
+        identity: String,
+        metrics: LeaderElectionMetrics,
+    ) -> (Self, TermHandle) {
+        let (term, handle) = TermSender::new();
+        let api: Api<Lease> = Api::namespaced(client, &config.namespace);
+        let longest_pause = config
+            .timing
+            .retry_period
+            .saturating_mul(3)
+            .max(config.timing.renew_deadline);
+        let election = Self {
+            handover: Handover::new(api.clone(), &config.name),
+            api,
+            elector: Elector::new(identity, config.timing),
+            lease: None,
+            metadata: ObjectMeta::default(),
+            term,
+            metrics,
+            progress: Progress {
+                last: Arc::new(Mutex::new(Stamp::now().monotonic)),
+                limit: longest_pause.saturating_add(SILENCE_TOLERANCE),
+            },
+            trouble: None,
+            config,
+        };
+        (election, handle)
+    }
+
+    /// What `/livez` asks.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Contends for the Lease until `shutdown`, then gives it back within a second. Cancel `shutdown` only when no write
+    /// that depends on the term is under way any more.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        info!(lease = %self.config, identity = self.elector.identity(), "attempting to acquire leader lease");
+        // `None` ends the loop: a call that is cut short is settled by the release.
+        while shutdown.run_until_cancelled(self.turn()).await.is_some() {}
+        if tokio::time::timeout(RELEASE_LIMIT, self.release()).await.is_err() {
+            warn!(lease = %self.config, "the lease could not be released in time; it runs out by itself");
+        }
+    }
+
+    /// One step of the elector.
+    async fn turn(&mut self) {
+        let now = Stamp::now();
+        let step = self.elector.step(now, rand::random_range(0.0..1.0));
+        self.publish(now);
+        match step {
+            Step::Sleep(until) => self.sleep(until).await,
+            Step::Read => self.read(self.elector.call_limit(now)).await,
+            Step::Create(record) => {
+                let metadata = ObjectMeta {
+                    name: Some(self.config.name.clone()),
+                    namespace: Some(self.config.namespace.clone()),
+                    labels: self.metadata.labels.clone(),
+                    annotations: self.metadata.annotations.clone(),
+                    ..ObjectMeta::default()
+                };
+                let lease = with_record(Lease { metadata, spec: None }, &record);
+                let created = call(self.elector.call_limit(now), self.api.create(&parameters(), &lease)).await;
+                self.wrote(created, &["AlreadyExists"]);
+            }
+            Step::Replace(record) => {
+                let replaced = self.replace(self.elector.call_limit(now), &record).await;
+                self.wrote(replaced, &["Conflict", "NotFound"]);
+            }
+        }
+        self.publish(Stamp::now());
+    }
+
+    /// Waits; as a candidate, at the longest until the Lease becomes free.
+    async fn sleep(&mut self, until: Instant) {
+        let leading = self.elector.tenure(Stamp::now()).is_some();
+        let version = self
+            .lease
+            .as_ref()
+            .filter(|_| !leading)
+            .and_then(ResourceExt::resource_version);
+        tokio::select! {
+            () = tokio::time::sleep_until(until.into()) => {}
+            () = self.handover.wait(version) => self.elector.look_now(),
+        }
+    }
+
+    async fn read(&mut self, limit: Duration) {
+        let found = call(limit, self.api.get_opt(&self.config.name)).await;
+        let now = Stamp::now();
+        match found {
+            Ok(lease) => {
+                self.no_trouble();
+                self.elector.read(now, lease.as_ref().map(record_of));
+                self.remember(lease);
+            }
+            Err(failure) => {
+                self.elector.read_failed();
+                self.note_trouble(failure.text);
+            }
+        }
+    }
+
+    async fn replace(&mut self, limit: Duration, record: &Record) -> Result<Lease, Failure> {
+        match &self.lease {
+            // A PUT without a version would be unconditional.
+            Some(lease)
+                if lease
+                    .metadata
+                    .resource_version
+                    .as_ref()
+                    .is_some_and(|version| !version.is_empty()) =>
+            {
+                let lease = with_record(lease.clone(), record);
+                call(limit, self.api.replace(&self.config.name, &parameters(), &lease)).await
+            }
+            _ => Err(Failure {
+                text: "the lease that was read has no resourceVersion".to_owned(),
+                reason: None,
+            }),
+        }
+    }
+
+    /// Notes the outcome of a write. `definite` are the reasons for which it certainly did not happen.
+    fn wrote(&mut self, outcome: Result<Lease, Failure>, definite: &[&str]) {
+        let now = Stamp::now();
+        match outcome {
+            Ok(lease) => {
+                self.no_trouble();
+                self.elector.written(now, record_of(&lease));
+                self.remember(Some(lease));
+            }
+            Err(failure)
+                if failure
+                    .reason
+                    .as_deref()
+                    .is_some_and(|reason| definite.contains(&reason)) =>
+            {
+                debug!(lease = %self.config, "lease write refused: {}", failure.text);
+                self.elector.not_written(Refusal::Definite);
+            }
+            Err(failure) => {
+                self.elector.not_written(Refusal::Unknown);
+                self.note_trouble(failure.text);
+            }
+        }
+    }
+
+    fn remember(&mut self, lease: Option<Lease>) {
+        if let Some(lease) = &lease {
+            self.metadata = lease.metadata.clone();
+        }
+        self.lease = lease;
+    }
+
+    /// Gives the Lease back if it is ours: the term ends first. Retries on conflict, as client-go does, because a renewal
+    /// that was cut short may have happened.
+    async fn release(&mut self) {
+        let released = self.elector.release(Stamp::now());
+        self.publish(Stamp::now());
+        if released.is_none() && !self.elector.is_uncertain() {
+            return;
+        }
+        loop {
+            if self.elector.is_uncertain() {
+                self.read(RELEASE_LIMIT).await;
+            }
+            let Some(record) = self.elector.release(Stamp::now()) else {
+                return;
+            };
+            match self.replace(RELEASE_LIMIT, &record).await {
+                Ok(_) => {
+                    info!(lease = %self.config, "released the lease");
+                    return;
+                }
+                Err(failure) if failure.reason.as_deref() == Some("Conflict") => self.read(RELEASE_LIMIT).await,
+                Err(failure) => {
+                    warn!(lease = %self.config, "the lease was not released and runs out by itself: {}", failure.text);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Publishes where the election stands `now`.
+    fn publish(&self, now: Stamp) {
+        *self.progress.last.lock() = now.monotonic;
+        let tenure = self.elector.tenure(now);
+        let annotations = self.metadata.annotations.as_ref();
+        let term = Term {
+            standing: tenure.map_or(Standing::Follower, Standing::Leader),
+            forced_observe: annotations
+                .and_then(|all| all.get(MODE_ANNOTATION))
+                .is_some_and(|mode| mode == "observe"),
+            holder: self.elector.holder().to_owned(),
+        };
+        let (holder, forced_observe) = (term.holder.clone(), term.forced_observe);
+        let before = self.term.publish(term);
+        let lease = &self.config;
+        match (before.standing, tenure) {
+            (Standing::Leader(_), None) => {
+                self.led(0);
+                info!(%lease, holder, trouble = self.trouble.as_deref().unwrap_or_default(), "stopped leading");
+            }
+            (Standing::Follower, Some(tenure)) => {
+                self.led(1);
+                info!(%lease, transitions = tenure.transitions, "became leader");
+            }
+            (_, None) if before.holder != holder => info!(%lease, holder, "new leader"),
+            _ => {}
+        }
+        if before.forced_observe != forced_observe {
+            warn!(%lease, forced_observe, "the lease's annotation {MODE_ANNOTATION} changed");
+        }
+        let counted = self.metrics.slowpath.get();
+        self.metrics
+            .slowpath
+            .inc_by(self.elector.slow_renewals().saturating_sub(counted));
+    }
+
+    fn led(&self, status: i64) {
+        self.metrics.master_status.set(status);
+        self.metrics.transitions.inc();
+    }
+
+    fn note_trouble(&mut self, text: String) {
+        if self.trouble.as_ref() != Some(&text) {
+            warn!(lease = %self.config, "cannot read or write the lease: {text}");
+            self.trouble = Some(text);
+        }
+    }
+
+    fn no_trouble(&mut self) {
+        if self.trouble.take().is_some() {
+            info!(lease = %self.config, "the lease can be read and written again");
+        }
+    }
+}
+
+/// Why a call failed.
+struct Failure {
+    text: String,
+    /// The reason in the apiserver's answer.
+    reason: Option<String>,
+}
+
+/// A call with a deadline.
+async fn call<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) => Err(Failure {
+            text: status.message.clone(),
+            reason: Some(status.reason.clone()),
+        }),
+        Ok(Err(error)) => Err(Failure {
+            text: error.to_string(),
+            reason: None,
+        }),
+        Err(_) => Err(Failure {
+            text: "the apiserver did not answer in time".to_owned(),
+            reason: None,
+        }),
+    }
+}
+
+fn parameters() -> PostParams {
+    PostParams {
+        field_manager: Some("svcplane".to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// The election's part of `lease`.
+pub(super) fn record_of(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let micros = |time: Option<MicroTime>| time.map(|time| Micros(time.0.as_microsecond()));
+    Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        duration_seconds: spec.lease_duration_seconds,
+        acquired: micros(spec.acquire_time),
+        renewed: micros(spec.renew_time),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+    }
+}
+
+/// `lease` with the election's part replaced. Times have microseconds, so they are written with exactly six digits.
+fn with_record(lease: Lease, record: &Record) -> Lease {
+    let time = |time: Option<Micros>| {
+        time.and_then(|time| Timestamp::from_microsecond(time.0).ok())
+            .map(MicroTime)
+    };
+    let spec = LeaseSpec {
+        holder_identity: Some(record.holder.clone()),
+        lease_duration_seconds: record.duration_seconds,
+        acquire_time: time(record.acquired),
+        renew_time: time(record.renewed),
+        lease_transitions: Some(record.transitions),
+        ..lease.spec.unwrap_or_default()
+    };
+    Lease {
+        spec: Some(spec),
+        ..lease
+    }
+}
+
+#[cfg(test)]
+mod tests;

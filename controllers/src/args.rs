@@ -1,0 +1,213 @@
+//! The command line. Flags bear kube-controller-manager's names where it has one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use svcplane_runtime::admin::AdminArgs;
+use svcplane_runtime::args::duration;
+use svcplane_runtime::leader::LeaderElectionArgs;
+use svcplane_runtime::watch::WatchList;
+
+use crate::gate::Mode;
+
+mod controllers;
+mod reserved;
+
+pub use controllers::Controllers;
+pub use reserved::ReservedArgs;
+
+/// A Kubernetes Service control plane.
+#[derive(Debug, Parser)]
+#[command(name = "svcplane", version, about, max_term_width = 120)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the controllers: the entry point of the Deployment
+    Run(Box<RunArgs>),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Flags of `svcplane run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// What becomes of the writes that the endpoint controllers find necessary: `observe` plans, counts and logs them; `active` makes them
+    #[arg(long, value_enum, default_value_t = Mode::Observe)]
+    pub mode: Mode,
+
+    /// Confirms that kube-controller-manager runs without its endpoint controllers (--controllers=*,-endpoints-controller,…); --mode=active
+    /// needs it, because two writers of the same objects fight
+    #[arg(long)]
+    pub acknowledge_builtins_disabled: bool,
+
+    /// Controllers to run: `*` for all, `NAME` to add one, `-NAME` to leave one out
+    #[arg(long, value_name = "NAME,…", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Controllers,
+
+    /// Services whose Endpoints are worked on at the same time; also the bound of writes in flight
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub concurrent_endpoint_syncs: u16,
+
+    /// How long a change of a Pod may wait for others of the same Service, so that one write covers them
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    pub endpoint_updates_batch_period: Duration,
+
+    /// Every Service is looked at again at least this often (and at most twice as often), event or not; 0 turns it off
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration)]
+    pub min_resync_period: Duration,
+
+    /// How the first state is fetched: in one stream (servers from 1.34 on) or in pages
+    #[arg(long, value_enum, default_value_t = WatchList::Auto)]
+    pub watch_list: WatchList,
+
+    /// Form of the log on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// What is logged: error, warn, info, debug or trace, also per module (`info,svcplane::endpoints=debug`)
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    pub log_level: String,
+
+    /// Probes, metrics, state.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+
+    /// Leader election.
+    #[command(flatten)]
+    pub leader_election: LeaderElectionArgs,
+
+    /// Flags of controllers that this version does not have yet.
+    #[command(flatten)]
+    pub reserved: ReservedArgs,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl RunArgs {
+    /// Checks what clap cannot check alone. The error names the flag and what would be right.
+    pub fn check(&self) -> Result<(), String> {
+        if self.mode == Mode::Active && !self.acknowledge_builtins_disabled {
+            return Err(
+                "--mode=active needs --acknowledge-builtins-disabled: set it once kube-controller-manager runs with \
+                        --controllers=*,-endpoints-controller, because two writers of the same Endpoints fight"
+                    .to_owned(),
+            );
+        }
+        self.leader_election
+            .config()
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// clap's message as one line: what is wrong, and what would be right.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn run(arguments: &[&str]) -> Result<Box<RunArgs>, String> {
+        let arguments = ["svcplane", "run"].iter().chain(arguments);
+        let cli = Cli::try_parse_from(arguments).map_err(|error| one_line(&error))?;
+        let Command::Run(arguments) = cli.command else {
+            return Err("not run".into());
+        };
+        arguments.check()?;
+        Ok(arguments)
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn observe_is_the_default_and_active_must_be_meant() {
+        assert_eq!(run(&[]).unwrap().mode, Mode::Observe);
+        let error = run(&["--mode=active"]).unwrap_err();
+        assert!(error.contains("--acknowledge-builtins-disabled"), "{error}");
+        assert_eq!(
+            run(&["--mode=active", "--acknowledge-builtins-disabled"]).unwrap().mode,
+            Mode::Active
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_one_line_that_names_the_flag_and_what_would_be_right() {
+        let table = [
+            ("--mode=actve", "--mode", "observe, active"),
+            (
+                "--concurrent-endpoint-syncs=0",
+                "--concurrent-endpoint-syncs",
+                "1..=256",
+            ),
+            (
+                "--endpoint-updates-batch-period=soon",
+                "--endpoint-updates-batch-period",
+                "soon",
+            ),
+            (
+                "--controllers=endpoint-controller",
+                "--controllers",
+                "endpoints-controller",
+            ),
+            ("--admin-address=localhost", "--admin-address", "localhost"),
+            (
+                "--max-endpoints-per-slice=1001",
+                "--max-endpoints-per-slice",
+                "1..=1000",
+            ),
+            (
+                "--service-node-port-range=32767-30000",
+                "--service-node-port-range",
+                "30000-32767",
+            ),
+            (
+                "--service-cluster-ip-range=10.96.0.0",
+                "--service-cluster-ip-range",
+                "10.96.0.0",
+            ),
+            (
+                "--leader-elect-renew-deadline=20s",
+                "--leader-elect-renew-deadline",
+                "--leader-elect-lease-duration",
+            ),
+            ("--frobnicate", "--frobnicate", ""),
+        ];
+        for (argument, flag, right) in table {
+            let error = run(&[argument]).expect_err(argument);
+            assert!(error.contains(flag) && error.contains(right), "{argument}: {error}");
+            assert_eq!(error.lines().count(), 1, "{argument}: {error}");
+        }
+    }
+}

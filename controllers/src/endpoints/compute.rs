@@ -1,0 +1,120 @@
+//! From a Service and its Pods to the subsets of its Endpoints.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::model::{Address, EndpointPort, IpFamily, Phase, Pod, Service, ServicePort, Subset, TargetPort, TargetRef};
+
+use super::repack;
+
+/// The canonical subsets (see [`repack`]) of the Endpoints of `service`, whose selector matches exactly `pods`, in any order.
+///
+/// For Services with a selector that are not `ExternalName`; the caller leaves the others alone. Not truncated: [`super::plan`] does that.
+///
+/// * A Pod counts unless it is finished, has no address of the Service's family, or is being deleted while the Service does not publish
+///   not-ready addresses. Upstream also lists a Pod that has an address and no Node; the apiserver then refuses the whole object and it
+///   freezes, so such a Pod is left out here.
+/// * A port that a Pod cannot resolve is missing for that Pod alone; a Pod that resolves none is not listed.
+/// * A headless Service without ports lists its Pods without ports; any other Service without ports lists nothing.
+pub fn compute(service: &Service, pods: &[Arc<Pod>]) -> Vec<Subset> {
+    if service.ports.is_empty() && !service.cluster_ip_none {
+        return Vec::new();
+    }
+    let kind: Arc<str> = Arc::from("Pod");
+    // Pods whose ports resolve to the same numbers go into one subset at once, instead of one subset per Pod and port.
+    let mut groups: BTreeMap<Vec<Option<i32>>, Subset> = BTreeMap::new();
+    let mut numbers = Vec::with_capacity(service.ports.len());
+    for pod in pods {
+        let Some((ip, node_name)) = listed(service, pod) else {
+            continue;
+        };
+        numbers.clear();
+        numbers.extend(service.ports.iter().map(|port| resolve(port, pod)));
+        if !numbers.is_empty() && numbers.iter().all(Option::is_none) {
+            continue;
+        }
+        let group = if let Some(group) = groups.get_mut(numbers.as_slice()) {
+            group
+        } else {
+            groups.entry(numbers.clone()).or_insert(Subset {
+                ports: endpoint_ports(service, &numbers),
+                ..Subset::default()
+            })
+        };
+        let addresses = if pod.ready || service.publish_not_ready {
+            &mut group.addresses
+        } else {
+            &mut group.not_ready_addresses
+        };
+        addresses.push(pod_address(service, pod, ip, node_name, &kind));
+    }
+    repack(groups.into_values().collect())
+}
+
+/// The address and Node that `pod` is listed with; `None` = it is not listed.
+fn listed(service: &Service, pod: &Pod) -> Option<(IpAddr, Arc<str>)> {
+    if pod.phase == Phase::Finished || (pod.terminating && !service.publish_not_ready) {
+        return None;
+    }
+    let node_name = pod.node_name.clone()?;
+    // Without a family of the Service's own, each Pod goes by its first address.
+    let ip = match service.family {
+        Some(IpFamily::V4) => pod.ips.iter().find(|ip| ip.is_ipv4()),
+        Some(IpFamily::V6) => pod.ips.iter().find(|ip| ip.is_ipv6()),
+        None => pod.ips.first(),
+    }?;
+    Some((*ip, node_name))
+}
+
+/// The number that a Service port leads to in `pod`; `None` = the Pod declares no such port under that protocol.
+fn resolve(port: &ServicePort, pod: &Pod) -> Option<i32> {
+    match &port.target {
+        TargetPort::Number(number) => Some(*number),
+        TargetPort::Name(name) => pod
+            .ports
+            .iter()
+            .find(|candidate| candidate.name == *name && candidate.protocol == port.protocol)
+            .map(|found| found.port),
+    }
+}
+
+fn endpoint_ports(service: &Service, numbers: &[Option<i32>]) -> Vec<EndpointPort> {
+    service
+        .ports
+        .iter()
+        .zip(numbers)
+        .filter_map(|(port, number)| {
+            Some(EndpointPort {
+                name: port.name.clone(),
+                port: (*number)?,
+                protocol: port.protocol.clone(),
+                app_protocol: port.app_protocol.clone(),
+            })
+        })
+        .collect()
+}
+
+fn pod_address(service: &Service, pod: &Pod, ip: IpAddr, node_name: Arc<str>, kind: &Arc<str>) -> Address {
+    let named_in_service =
+        pod.subdomain.as_deref() == Some(&*service.key.name) && pod.namespace == service.key.namespace;
+    Address {
+        // The standard library and Go print every address alike but IPv4-mapped IPv6, which Pods do not hold (see `Pod::ips`).
+        ip: ip.to_string().into_boxed_str(),
+        hostname: pod.hostname.clone().filter(|_| named_in_service),
+        node_name: Some(node_name),
+        target: Some(Box::new(TargetRef {
+            kind: Arc::clone(kind),
+            namespace: Arc::clone(&pod.namespace),
+            name: Arc::clone(&pod.name),
+            uid: pod.uid.clone(),
+            api_version: Box::default(),
+            field_path: Box::default(),
+        })),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod properties;
+#[cfg(test)]
+mod tests;

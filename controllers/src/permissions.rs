@@ -1,0 +1,125 @@
+//! Asks at start whether this account may do what it will have to do, so that a missing right is one line and not a puzzle.
+
+use std::fmt;
+
+use futures::future::try_join_all;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use svcplane_runtime::api::{Failure, call};
+use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
+
+use crate::gate::Mode;
+
+/// One right: a verb on a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    /// `None` = in every namespace.
+    namespace: Option<String>,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            verb,
+            group,
+            resource,
+            namespace,
+        } = self;
+        write!(f, "{verb} on {resource}")?;
+        if !group.is_empty() {
+            write!(f, ".{group}")?;
+        }
+        match namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All that `svcplane run` needs in this mode. Events are not among them: without the right to write them only they are missing.
+pub fn needed(mode: Mode, lease_namespace: Option<&str>) -> Vec<Right> {
+    let mut rights = Vec::new();
+    let mut add = |group, resource, namespace: Option<&str>, verbs: &[&'static str]| {
+        rights.extend(verbs.iter().map(|verb| Right {
+            verb,
+            group,
+            resource,
+            namespace: namespace.map(str::to_owned),
+        }));
+    };
+    add("", "services", None, &["get", "list", "watch"]);
+    add("", "pods", None, &["list", "watch"]);
+    add("", "endpoints", None, &["list", "watch"]);
+    if mode == Mode::Active {
+        add("", "endpoints", None, &["create", "update", "delete"]);
+    }
+    if let Some(namespace) = lease_namespace {
+        add(
+            "coordination.k8s.io",
+            "leases",
+            Some(namespace),
+            &["get", "create", "update"],
+        );
+    }
+    rights
+}
+
+/// Those of `rights` that this account does not have.
+pub async fn missing(client: &Client, rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let params = PostParams::default();
+    let answers = rights.into_iter().map(|right| {
+        let (reviews, params) = (&reviews, &params);
+        async move {
+            let review = SelfSubjectAccessReview {
+                spec: SelfSubjectAccessReviewSpec {
+                    resource_attributes: Some(ResourceAttributes {
+                        verb: Some(right.verb.to_owned()),
+                        group: Some(right.group.to_owned()),
+                        resource: Some(right.resource.to_owned()),
+                        namespace: right.namespace.clone(),
+                        ..ResourceAttributes::default()
+                    }),
+                    non_resource_attributes: None,
+                },
+                ..SelfSubjectAccessReview::default()
+            };
+            let answer = call(RESPONSE_HEAD_LIMIT, reviews.create(params, &review)).await?;
+            let allowed = answer.status.is_some_and(|status| status.allowed);
+            Ok::<_, Failure>((!allowed).then_some(right))
+        }
+    });
+    Ok(try_join_all(answers).await?.into_iter().flatten().collect())
+}
+
+/// The one line for an operator.
+pub fn complaint(missing: &[Right]) -> String {
+    let list: Vec<String> = missing.iter().map(Right::to_string).collect();
+    format!(
+        "missing permission: {}; grant it to this account in its Role or ClusterRole",
+        list.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_right_is_named_by_verb_resource_and_place() {
+        let rights = needed(Mode::Active, Some("svcplane"));
+        let named: Vec<String> = rights.iter().map(Right::to_string).collect();
+        assert!(named.contains(&"update on endpoints".to_owned()), "{named:?}");
+        assert!(
+            named.contains(&"update on leases.coordination.k8s.io in namespace svcplane".to_owned()),
+            "{named:?}"
+        );
+        let observing = needed(Mode::Observe, None);
+        let writes = |right: &Right| !matches!(right.verb, "get" | "list" | "watch");
+        assert!(!observing.iter().any(writes), "observe needs no write verb");
+    }
+}

@@ -1,0 +1,332 @@
+//! `svcplane run`: everything that the process consists of, wired together in one place.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use prometheus::Registry;
+use svcplane_runtime::admin::{AdminServer, DebugServer, Probes};
+use svcplane_runtime::client;
+use svcplane_runtime::events::{self, EventWriter};
+use svcplane_runtime::leader::{LeaderElection, Standing, TermHandle, identity};
+use svcplane_runtime::metrics::{BuildInfo, Metrics};
+use svcplane_runtime::queue::{Backoff, Queue};
+use svcplane_runtime::readiness::Readiness;
+use svcplane_runtime::supervise::{Supervisor, TaskFailure};
+use svcplane_runtime::watch::{self, ListStyle};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::RunArgs;
+use crate::endpoints::{CONTROLLER, Contention, EndpointsController, EndpointsMetrics, TriggerTracker, Writer};
+use crate::feed::{Feed, Watched};
+use crate::gate::Gate;
+use crate::index::Index;
+use crate::model::Interner;
+use crate::state::{Debug, IndexCollector};
+use crate::wire::{WireEndpoints, WirePod, WireService};
+use crate::{permissions, start};
+
+/// Retries of a failing Service: fast at first, never rarer than twice a minute.
+const RETRY: Backoff = Backoff {
+    base: Duration::from_millis(5),
+    cap: Duration::from_secs(30),
+};
+/// What SIGTERM leaves to writes in flight. One that is not answered by then fails on its precondition if somebody else has written.
+const DRAIN_LIMIT: Duration = Duration::from_millis(600);
+/// What each further step of the shutdown may take.
+const STOP_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Why the process ends other than by a signal: one line.
+#[derive(Debug)]
+pub struct RunError(String);
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+fn because(error: impl fmt::Display) -> RunError {
+    RunError(error.to_string())
+}
+
+/// Tasks stop in this order; each token ends those that hang on it.
+#[derive(Default)]
+struct Stops {
+    /// Workers and what feeds the queue: after the writes in flight are answered.
+    work: CancellationToken,
+    /// The election, which gives the Lease back.
+    election: CancellationToken,
+    /// Watches, Events and HTTP: last.
+    rest: CancellationToken,
+}
+
+/// Runs until SIGTERM or SIGINT (`Ok`) or until something happens that cannot be mended from inside.
+pub async fn run(args: RunArgs) -> Result<(), RunError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(because)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(because)?;
+    let told_to_stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let (mut tasks, stops) = (Supervisor::new(), Stops::default());
+    let mut queue = None;
+    let outcome = tokio::select! {
+        () = told_to_stop => Ok(()),
+        error = serve(&args, &mut tasks, &stops, &mut queue) => Err(error),
+    };
+    tracing::info!("stopping");
+    if let Some(queue) = queue {
+        queue.close();
+        // What is late is cut off with its worker.
+        let _ = tokio::time::timeout(DRAIN_LIMIT, queue.idle()).await;
+    }
+    for token in [&stops.work, &stops.election, &stops.rest] {
+        if let Err(failure) = tasks.stop(token, STOP_LIMIT).await
+            && !matches!(failure, TaskFailure::Overdue { .. })
+            && outcome.is_ok()
+        {
+            return Err(because(failure));
+        }
+    }
+    outcome
+}
+
+type WorkQueue = Queue<crate::model::ObjectKey>;
+
+/// Starts everything and waits for the first thing to fail.
+async fn serve(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut Option<WorkQueue>) -> RunError {
+    match build(args, tasks, stops, work).await {
+        Ok(()) => because(tasks.failed().await),
+        Err(error) => error,
+    }
+}
+
+async fn build(
+    args: &RunArgs,
+    tasks: &mut Supervisor,
+    stops: &Stops,
+    work: &mut Option<WorkQueue>,
+) -> Result<(), RunError> {
+    for flag in args.reserved.given() {
+        tracing::warn!("{flag} has no effect in this version: it belongs to a controller that it does not have");
+    }
+    let registry = Registry::new();
+    let build = BuildInfo {
+        version: env!("CARGO_PKG_VERSION"),
+        kubernetes: "1.37",
+    };
+    let metrics = Metrics::new(registry.clone(), build).map_err(because)?;
+    let config = client::load_config(args.kubeconfig.as_deref()).await.map_err(because)?;
+    let server = client::server(&config).clone();
+    let name = identity();
+    let user_agent = format!("svcplane/{} ({name})", env!("CARGO_PKG_VERSION"));
+    let client = client::connect(config.clone(), &user_agent, &metrics).map_err(because)?;
+
+    let (election, term) = match args.leader_election.config().map_err(because)? {
+        Some(lease) => {
+            // A client of its own: a full pool of writes must not hold up a renewal.
+            let client = client::connect(config, &user_agent, &metrics).map_err(because)?;
+            let namespace = lease.namespace.clone();
+            let status = metrics.leader_election(&lease.name);
+            let (election, term) = LeaderElection::new(client, lease, name.clone(), status);
+            (Some((election, namespace)), term)
+        }
+        None => (None, TermHandle::unelected()),
+    };
+    let progress = election.as_ref().map(|(election, _)| election.progress());
+    let lease_namespace = election.as_ref().map(|(_, namespace)| namespace.clone());
+
+    let index = Arc::new(Mutex::new(Index::default()));
+    let collector = IndexCollector::new(Arc::clone(&index)).map_err(because)?;
+    registry.register(Box::new(collector)).map_err(because)?;
+    let queue = Queue::new(RETRY, metrics.workqueue("endpoint"));
+    *work = Some(queue.clone());
+    let gate = Gate::new(term.clone(), args.mode);
+    let (sink, waiting) = events::queue(&metrics);
+    let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
+    let controller = Arc::new(EndpointsController {
+        index: Arc::clone(&index),
+        queue,
+        gate: gate.clone(),
+        writer: Writer::new(client.clone()),
+        events: sink,
+        metrics: EndpointsMetrics::new(&registry).map_err(because)?,
+        batch_period: args.endpoint_updates_batch_period,
+        trigger: Mutex::new(TriggerTracker::default()),
+        contention: Mutex::new(Contention::default()),
+    });
+    let synced = [
+        Readiness::new("services"),
+        Readiness::new("pods"),
+        Readiness::new("endpoints"),
+    ];
+    let [services, pods, endpoints] = &synced;
+
+    let mut probes = Probes::new();
+    for ready in synced.clone() {
+        let name = ready.name();
+        probes = probes.ready(name, move || {
+            if ready.is_raised() {
+                Ok(())
+            } else {
+                Err(format!("the first list of {name} is not complete"))
+            }
+        });
+    }
+    if let Some(progress) = progress {
+        probes = probes.live("leader election", move || progress.check(Instant::now()));
+    }
+    let admin = AdminServer::bind(args.admin.admin_address, probes, metrics.clone())
+        .await
+        .map_err(because)?;
+    tasks.spawn("admin server", &stops.rest, admin.run(stops.rest.clone()));
+    if let Some(address) = args.admin.debug_address {
+        let state = Debug {
+            identity: name,
+            gate,
+            term: term.clone(),
+            index: Arc::clone(&index),
+            queue: controller.queue.clone(),
+            synced: synced.to_vec(),
+        };
+        let debug = DebugServer::bind(address, move || state.show())
+            .await
+            .map_err(because)?;
+        tasks.spawn("debug server", &stops.rest, debug.run(stops.rest.clone()));
+    }
+
+    let minor = start::reach(&client, &server).await;
+    let rights = permissions::needed(args.mode, lease_namespace.as_deref());
+    let missing = permissions::missing(&client, rights).await.map_err(because)?;
+    if !missing.is_empty() {
+        return Err(RunError(permissions::complaint(&missing)));
+    }
+
+    let style = watch::list_style(args.watch_list, minor);
+    let feed = Feed {
+        interner: Arc::new(Mutex::new(Interner::default())),
+        index,
+        controller: Arc::clone(&controller),
+    };
+    let watches = Watches {
+        client,
+        style,
+        metrics,
+        feed,
+    };
+    watches.start::<WireService>(tasks, stops, services);
+    watches.start::<WirePod>(tasks, stops, pods);
+    watches.start::<WireEndpoints>(tasks, stops, endpoints);
+    tasks.spawn("events", &stops.rest, events.run(stops.rest.clone()));
+    if let Some((election, _)) = election {
+        tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
+    }
+    if args.controllers.runs(CONTROLLER) {
+        for _ in 0..args.concurrent_endpoint_syncs {
+            tasks.spawn(
+                "endpoints worker",
+                &stops.work,
+                until(&stops.work, Arc::clone(&controller).work()),
+            );
+        }
+        if !args.min_resync_period.is_zero() {
+            let resync = resync(Arc::clone(&controller), args.min_resync_period);
+            tasks.spawn("resync", &stops.work, until(&stops.work, resync));
+        }
+        let lead = lead(controller, term, synced.to_vec());
+        tasks.spawn("leadership", &stops.work, until(&stops.work, lead));
+    }
+    Ok(())
+}
+
+/// Runs `task` until `stop`.
+fn until(
+    stop: &CancellationToken,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
+    let stop = stop.clone();
+    async move {
+        stop.run_until_cancelled(task).await;
+    }
+}
+
+struct Watches {
+    client: Client,
+    style: ListStyle,
+    metrics: Metrics,
+    feed: Feed,
+}
+
+impl Watches {
+    fn start<K: Watched>(&self, tasks: &mut Supervisor, stops: &Stops, ready: &Readiness) {
+        let feed = self.feed.clone();
+        let watch = watch::run(
+            K::RESOURCE,
+            Api::<K>::all(self.client.clone()),
+            self.style,
+            self.metrics.watch(K::RESOURCE),
+            ready.clone(),
+            move |event| feed.event(event),
+        );
+        tasks.spawn(format!("watch {}", K::RESOURCE), &stops.rest, until(&stops.rest, watch));
+    }
+}
+
+/// Opens the queue with every key when a term begins, closes it when it ends.
+async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, synced: Vec<Readiness>) {
+    for ready in &synced {
+        ready.raised().await;
+    }
+    loop {
+        while term.check(Instant::now()).is_err() {
+            term.changed().await;
+        }
+        controller.queue.open();
+        let (keys, counts) = {
+            let mut index = controller.index.lock();
+            (index.start_term(), index.counts())
+        };
+        tracing::info!(
+            mode = ?controller.gate.mode(),
+            services = counts.services,
+            pods = counts.pods,
+            endpoints_without_service = counts.endpoints_without_service,
+            "leading"
+        );
+        for key in &keys {
+            controller.queue.add(key, Duration::ZERO);
+        }
+        let mode = controller.gate.mode();
+        loop {
+            if term.changed().await.standing == Standing::Follower {
+                controller.queue.close();
+                tracing::info!("not leading any more");
+                break;
+            }
+            if controller.gate.mode() != mode {
+                // What was only planned so far has to be looked at again.
+                break;
+            }
+        }
+    }
+}
+
+/// Every Service again now and then, as client-go's resync: heals what no event tells.
+async fn resync(controller: Arc<EndpointsController>, period: Duration) {
+    loop {
+        tokio::time::sleep(period.mul_f64(1.0 + rand::random::<f64>())).await;
+        let keys = controller.index.lock().service_keys();
+        for key in &keys {
+            controller.queue.add(key, Duration::ZERO);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A Service as it comes over the watch.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as api;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::Deserialize;
+
+use super::{meta, nullable, parse_ip};
+use crate::model::{Interner, IpFamily, Protocol, Service, ServicePort, ServiceType, TargetPort, Timestamp};
+
+/// The fields of a Service that endpoints depend on.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = api::Service)]
+pub struct WireService {
+    #[serde(deserialize_with = "meta::slim")]
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "nullable")]
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(rename = "type", deserialize_with = "nullable")]
+    kind: String,
+    selector: Option<BTreeMap<String, String>>,
+    #[serde(rename = "clusterIP", deserialize_with = "nullable")]
+    cluster_ip: String,
+    #[serde(deserialize_with = "nullable")]
+    ip_families: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    publish_not_ready_addresses: bool,
+    #[serde(deserialize_with = "nullable")]
+    ports: Vec<Port>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Port {
+    #[serde(deserialize_with = "nullable")]
+    name: String,
+    #[serde(deserialize_with = "nullable")]
+    protocol: String,
+    app_protocol: Option<String>,
+    port: i32,
+    target_port: Option<IntOrText>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum IntOrText {
+    Number(i32),
+    Text(String),
+}
+
+impl WireService {
+    /// Turns it into the model.
+    pub fn into_model(self, interner: &mut Interner) -> Service {
+        let Self { metadata, spec } = self;
+        let meta::Identity { key, uid, revision } = meta::identity(&metadata, interner);
+        let family = match spec.ip_families.first().map(String::as_str) {
+            Some("IPv6") => Some(IpFamily::V6),
+            Some(_) => Some(IpFamily::V4),
+            None => parse_ip(&spec.cluster_ip).map(|ip| if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 }),
+        };
+        let ports = spec
+            .ports
+            .into_iter()
+            .map(|port| service_port(port, interner))
+            .collect();
+        Service {
+            key,
+            uid,
+            revision,
+            created: meta::seconds(metadata.creation_timestamp.as_ref()).unwrap_or(Timestamp(0)),
+            labels: meta::pairs(metadata.labels, interner),
+            kind: if spec.kind == "ExternalName" {
+                ServiceType::ExternalName
+            } else {
+                ServiceType::Proxied
+            },
+            selector: spec.selector.map(|selector| meta::pairs(Some(selector), interner)),
+            headless: spec.cluster_ip.is_empty() || spec.cluster_ip == "None",
+            cluster_ip_none: spec.cluster_ip == "None",
+            family,
+            publish_not_ready: spec.publish_not_ready_addresses,
+            ports,
+        }
+    }
+}
+
+fn service_port(port: Port, interner: &mut Interner) -> ServicePort {
+    ServicePort {
+        name: interner.get(&port.name),
+        protocol: Protocol::parse(&port.protocol),
+        app_protocol: port.app_protocol.map(|text| interner.get(&text)),
+        target: match port.target_port {
+            Some(IntOrText::Number(number)) => TargetPort::Number(number),
+            Some(IntOrText::Text(name)) => TargetPort::Name(interner.get(&name)),
+            None => TargetPort::Number(port.port),
+        },
+    }
+}
