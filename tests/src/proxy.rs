@@ -25,22 +25,25 @@ use tokio::sync::{mpsc, oneshot};
 
 mod body;
 mod connection;
+mod matcher;
 mod record;
 mod refusal;
 mod request;
 mod rule;
 mod serve;
+mod shared;
 mod stream;
 mod upstream;
 mod wire;
 
+pub use matcher::Match;
 pub use record::{Outcome, Record};
 pub use refusal::Refusal;
 pub use request::ApiRequest;
-pub use rule::{Action, Match, RuleHandle, Times, WatchEnd};
+pub use rule::{Action, RuleHandle, Times, WatchEnd};
 
 use crate::cluster::Cluster;
-use serve::Shared;
+use shared::Shared;
 use upstream::Upstream;
 
 /// A running proxy; dropping it closes every connection.

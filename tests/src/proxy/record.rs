@@ -7,8 +7,8 @@ use hyper::body::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::matcher::Match;
 use super::request::ApiRequest;
-use super::rule::Match;
 
 /// Requests kept; the oldest go first.
 const MAX_RECORDS: usize = 200_000;
