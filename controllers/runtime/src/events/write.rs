@@ -16,6 +16,7 @@ use tracing::debug;
 
 use super::correlate::{Correlator, Verdict};
 use super::{Event, EventQueue};
+use crate::api::{Failure, call};
 use crate::metrics::Metrics;
 
 /// No call takes longer than this.
@@ -117,25 +118,15 @@ impl EventWriter {
     }
 }
 
-async fn ended(call: impl Future<Output = kube::Result<Object>>) -> Ended {
-    match timeout(CALL_LIMIT, call).await {
-        Ok(Ok(_)) => Ended::Written,
-        Ok(Err(kube::Error::Api(status))) => {
-            debug!("an event was not written: {}", status.message);
-            match status.code {
-                404 => Ended::Gone,
-                403 => Ended::Refused,
-                _ => Ended::Failed,
-            }
-        }
-        Ok(Err(error)) => {
-            debug!("an event was not written: {error}");
-            Ended::Failed
-        }
-        Err(_) => {
-            debug!("an event was not written: no answer in time");
-            Ended::Failed
-        }
+async fn ended(write: impl Future<Output = kube::Result<Object>>) -> Ended {
+    let Err(failure) = call(CALL_LIMIT, write).await else {
+        return Ended::Written;
+    };
+    debug!(%failure, "an event was not written");
+    match failure {
+        Failure::NotFound => Ended::Gone,
+        Failure::Forbidden(_) | Failure::NamespaceTerminating => Ended::Refused,
+        _ => Ended::Failed,
     }
 }
 
