@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::endpoints::{EndpointsBuilder, endpoints};
-pub use self::pod::{PodBuilder, pod};
+pub use self::pod::{PodBuilder, create_pods, pod};
 pub use self::service::{ServiceBuilder, Target, service};
 
 /// What one answer of the apiserver may take.

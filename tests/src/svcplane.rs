@@ -20,6 +20,7 @@ use crate::cluster::{self, on_own_runtime};
 use crate::fetch;
 use crate::metrics::Metrics;
 use crate::process::{Exit, Process, Signal};
+use crate::proxy::FaultProxy;
 
 /// How long svcplane may take to listen, to be ready or to lead on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -40,6 +41,28 @@ pub fn shared() -> &'static Svcplane {
             let svcplane = Svcplane::builder().cluster(cluster).start().await?;
             svcplane.wait_leader().await?;
             Ok(svcplane)
+        })
+    });
+    started
+        .as_ref()
+        .unwrap_or_else(|error| panic!("the shared svcplane did not start: {error}"))
+}
+
+/// As [`shared`], but behind a fault proxy of its own, which counts its writes and makes them fail. A test binary uses
+/// one of the two, since only one svcplane leads.
+///
+/// # Panics
+/// It cannot be started.
+pub fn shared_behind_proxy() -> &'static (FaultProxy, Svcplane) {
+    static SHARED: OnceLock<Result<(FaultProxy, Svcplane), String>> = OnceLock::new();
+    let cluster = cluster::shared();
+    let started = SHARED.get_or_init(|| {
+        on_own_runtime(async || {
+            let proxy = FaultProxy::start(cluster)?;
+            let kubeconfig = proxy.kubeconfig(cluster.admin_token())?;
+            let svcplane = Svcplane::builder().kubeconfig(kubeconfig).start().await?;
+            svcplane.wait_leader().await?;
+            Ok((proxy, svcplane))
         })
     });
     started
