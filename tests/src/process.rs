@@ -237,7 +237,9 @@ impl Process {
     fn memory(&self, what: &str) -> Result<u64> {
         let path = format!("/proc/{}/status", self.pid);
         let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
         let kib: u64 = line
             .and_then(|line| line.trim().strip_suffix(" kB"))
             .with_context(|| format!("no {what} in {path}"))?

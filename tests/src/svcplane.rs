@@ -216,7 +216,8 @@ impl Svcplane {
             value if check(value) => Ok(value),
             value => Err(format!("{name}{labels:?} is {value}")),
         };
-        self.wait_metrics(&format!("showing a good {name}"), deadline, look).await
+        self.wait_metrics(&format!("showing a good {name}"), deadline, look)
+            .await
     }
 
     /// Waits until it has looked at everything it knows of and has nothing in hand: it leads, its first lists are
@@ -233,7 +234,9 @@ impl Svcplane {
             if leads > 0.5 && services > 0.5 && syncs >= services && in_hand == 0.0 {
                 return Ok(());
             }
-            Err(format!("leads {leads}, {services} Services, {syncs} syncs, {in_hand} in hand"))
+            Err(format!(
+                "leads {leads}, {services} Services, {syncs} syncs, {in_hand} in hand"
+            ))
         };
         self.wait_ready().await?;
         self.wait_metrics("idle", DEADLINE, idle).await

@@ -87,7 +87,10 @@ impl Builder {
     #[must_use]
     pub fn lease_times(self, lease: Duration, renew_deadline: Duration, retry_period: Duration) -> Self {
         self.arg(&format!("--leader-elect-lease-duration={}ms", lease.as_millis()))
-            .arg(&format!("--leader-elect-renew-deadline={}ms", renew_deadline.as_millis()))
+            .arg(&format!(
+                "--leader-elect-renew-deadline={}ms",
+                renew_deadline.as_millis()
+            ))
             .arg(&format!("--leader-elect-retry-period={}ms", retry_period.as_millis()))
     }
 
