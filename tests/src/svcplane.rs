@@ -137,6 +137,18 @@ impl Svcplane {
         serde_json::from_str(&page).context("/debug/state")
     }
 
+    /// Its name in elections, as the Lease shows it.
+    ///
+    /// # Errors
+    /// As [`Svcplane::debug_state`].
+    pub async fn identity(&self) -> Result<String> {
+        let state = self.debug_state().await?;
+        Ok(state["identity"]
+            .as_str()
+            .context("no identity in /debug/state")?
+            .to_owned())
+    }
+
     /// Whether `/readyz` says yes.
     ///
     /// # Errors
