@@ -3,22 +3,25 @@
 //! ```text
 //! tools ──► cluster ──► etcd, kube-apiserver, kube-controller-manager ─┐
 //! svcplane ──────────► svcplane ───────────────────────────────────────┴─► process ──► reaper ──► child
-//! namespace, objects, eventually: what a test says to the apiserver and waits for
+//! namespace, objects, eventually, subsets, caught_up: what a test says to the apiserver and waits for
 //! ```
 //!
 //! Nothing here outlives the process that uses it, however that process ends: see [`process`].
 
 pub mod binaries;
+pub mod caught_up;
 pub mod cluster;
 pub mod demo;
 pub mod eventually;
 pub mod fetch;
 pub mod kubelet;
 pub mod load;
+pub mod lease;
 pub mod metrics;
 pub mod namespace;
 pub mod objects;
 pub mod process;
 pub mod proxy;
+pub mod subsets;
 pub mod svcplane;
 pub mod tools;

@@ -13,7 +13,8 @@ use kube::{Api, Client, Resource};
 use rand::distr::{Alphanumeric, SampleString as _};
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
+use crate::svcplane;
 
 /// A namespace that no other test uses. It stays when it is dropped; the cluster goes with the process.
 #[derive(Clone)]
@@ -50,6 +51,30 @@ impl TestNamespace {
             .await
             .with_context(|| format!("creating namespace {name}"))?;
         Ok(Self { name, client })
+    }
+
+    /// Creates one on the shared cluster, whose Endpoints [`svcplane::shared`] keeps.
+    ///
+    /// # Errors
+    /// The apiserver refuses.
+    ///
+    /// # Panics
+    /// Cluster or svcplane cannot be started.
+    pub async fn served() -> Result<Self> {
+        svcplane::shared();
+        Self::create(cluster::shared()).await
+    }
+
+    /// As [`TestNamespace::served`], by [`svcplane::shared_behind_proxy`].
+    ///
+    /// # Errors
+    /// The apiserver refuses.
+    ///
+    /// # Panics
+    /// Cluster, proxy or svcplane cannot be started.
+    pub async fn served_behind_proxy() -> Result<Self> {
+        svcplane::shared_behind_proxy();
+        Self::create(cluster::shared()).await
     }
 
     /// One that exists already.

@@ -3,6 +3,7 @@
 mod endpoints;
 mod pod;
 mod service;
+mod workload;
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::endpoints::{EndpointsBuilder, endpoints};
-pub use self::pod::{PodBuilder, pod};
+pub use self::pod::{PodBuilder, create_pods, pod};
 pub use self::service::{ServiceBuilder, Target, service};
 
 /// What one answer of the apiserver may take.

@@ -1,6 +1,7 @@
 //! Pods, with the status that a kubelet would have given them.
 
 use anyhow::Result;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod, PodSpec};
 use kube::api::ObjectMeta;
 use serde_json::json;
@@ -38,6 +39,21 @@ pub fn pod(name: &str) -> PodBuilder {
         ready: true,
     }
     .node("node-1")
+}
+
+/// How many Pods are being created at the same time.
+const AT_ONCE: usize = 24;
+
+/// Creates many, several at a time.
+///
+/// # Errors
+/// The apiserver refuses one.
+pub async fn create_pods(pods: impl IntoIterator<Item = PodBuilder>, namespace: &TestNamespace) -> Result<()> {
+    let creations = pods.into_iter().map(|pod| pod.create(namespace));
+    stream::iter(creations)
+        .buffer_unordered(AT_ONCE)
+        .try_for_each(async |_| Ok(()))
+        .await
 }
 
 fn container(name: &str) -> Container {
