@@ -1,16 +1,16 @@
 # What a person or a CI job does with this repository. Everything else is cargo.
 CARGO ?= cargo
+RELEASE := $${CARGO_TARGET_DIR:-target}/release
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: tools ## Show svcplane at work on a real etcd and kube-apiserver, until Ctrl-C (ONCE=1: exit after the demo)
-	@$(CARGO) build --release -p svcplane -p svcplane-tests --bins
-	@exec $${CARGO_TARGET_DIR:-target}/release/demo
+run: tools release ## Show svcplane at work on a real etcd and kube-apiserver, until Ctrl-C (ONCE=1: exit after the demo)
+	@exec $(RELEASE)/demo
 
 test: tools ## Run every test
-	@$(CARGO) build -p svcplane
 	@$(CARGO) test --workspace --no-run
+	@$(CARGO) build --workspace --bin svcplane --bin reaper
 	@$(CARGO) test --workspace --quiet
 
 lint: ## Formatting, clippy and documentation, with warnings as errors; each crate checked alone
@@ -21,13 +21,16 @@ lint: ## Formatting, clippy and documentation, with warnings as errors; each cra
 		$(CARGO) check --quiet -p $$crate || exit 1; \
 	done
 
-soak: ## Long tests (none yet)
-	@echo "there is no soak test yet"
+soak: tools release ## Restart, fail-over and relist with 2,000 Services x 10 Pods: writes counted (about 10 minutes)
+	@$(RELEASE)/figures restart
 
-bench: ## Benchmarks (none yet)
-	@echo "there is no benchmark yet"
+bench: tools release ## Resident memory with 10,000 Pods beside kube-controller-manager (about 10 minutes)
+	@$(RELEASE)/figures memory
+
+release:
+	@$(CARGO) build --release -p svcplane -p svcplane-tests --bins
 
 tools: ## Build the real etcd, kube-apiserver, kube-controller-manager and kubectl, once (KUBEBUILDER_ASSETS wins)
 	@tests/tools/build
 
-.PHONY: help run test lint soak bench tools
+.PHONY: help run test lint soak bench tools release

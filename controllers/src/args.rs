@@ -133,6 +133,8 @@ pub fn one_line(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use clap::CommandFactory;
 
@@ -149,6 +151,25 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_readme_lists_exactly_the_flags_there_are() {
+        let readme = include_str!("../../README.md");
+        let section = readme
+            .split("### Flags")
+            .nth(1)
+            .and_then(|rest| rest.split("### ").next())
+            .unwrap();
+        let written: BTreeSet<&str> = section
+            .split('`')
+            .filter_map(|text| text.strip_prefix("--"))
+            .filter(|name| !name.contains(' '))
+            .collect();
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        let flags: BTreeSet<&str> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert_eq!(written, flags);
     }
 
     #[test]

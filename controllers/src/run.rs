@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prometheus::Registry;
 use svcplane_runtime::admin::{AdminServer, DebugServer, Probes};
 use svcplane_runtime::client;
-use svcplane_runtime::events::Events;
+use svcplane_runtime::events::{self, EventWriter};
 use svcplane_runtime::leader::{LeaderElection, Standing, TermHandle, identity};
 use svcplane_runtime::metrics::{BuildInfo, Metrics};
 use svcplane_runtime::queue::{Backoff, Queue};
@@ -151,7 +151,8 @@ async fn build(
     let queue = Queue::new(RETRY, metrics.workqueue("endpoint"));
     *work = Some(queue.clone());
     let gate = Gate::new(term.clone(), args.mode);
-    let (sink, events) = Events::new(client.clone(), &name, &metrics);
+    let (sink, waiting) = events::queue(&metrics);
+    let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
     let controller = Arc::new(EndpointsController {
         index: Arc::clone(&index),
         queue,
@@ -225,7 +226,7 @@ async fn build(
     watches.start::<WireService>(tasks, stops, services);
     watches.start::<WirePod>(tasks, stops, pods);
     watches.start::<WireEndpoints>(tasks, stops, endpoints);
-    tasks.spawn("events", &stops.rest, until(&stops.rest, events.run()));
+    tasks.spawn("events", &stops.rest, events.run(stops.rest.clone()));
     if let Some((election, _)) = election {
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }

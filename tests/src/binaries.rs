@@ -31,7 +31,7 @@ pub fn reaper() -> Result<PathBuf> {
     let found = REAPER.get_or_init(|| {
         let path = profile_dir().map_err(|error| format!("{error:#}"))?.join("reaper");
         if !path.exists() {
-            cargo_build(&["-p", "svcplane-tests", "--bin", "reaper"]).map_err(|error| format!("{error:#}"))?;
+            cargo_build("reaper").map_err(|error| format!("{error:#}"))?;
         }
         Ok(path)
     });
@@ -52,7 +52,7 @@ fn locate_svcplane() -> Result<PathBuf> {
     }
     let exe = std::env::current_exe()?;
     if exe.parent().is_some_and(is_test) {
-        cargo_build(&["-p", "svcplane"])?;
+        cargo_build("svcplane")?;
     }
     let path = profile_dir()?.join("svcplane");
     if !path.exists() {
@@ -68,8 +68,9 @@ fn is_test(dir: &Path) -> bool {
     dir.file_name().is_some_and(|name| name == "deps" || name == "examples")
 }
 
-/// Builds into the same directory and with the same profile as the running program.
-fn cargo_build(what: &[&str]) -> Result<()> {
+/// Builds one program into the same directory and with the same profile as the running one. Of the whole workspace, because cargo then
+/// settles on the same features of the dependencies as `cargo test --workspace`, and does not build them all a second time.
+fn cargo_build(bin: &str) -> Result<()> {
     let profile_dir = profile_dir()?;
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
@@ -87,14 +88,13 @@ fn cargo_build(what: &[&str]) -> Result<()> {
     let output = command
         .args(["build", "--quiet", "--profile", profile, "--target-dir"])
         .arg(profile_dir.parent().unwrap_or(&profile_dir))
-        .args(what)
+        .args(["--workspace", "--bin", bin])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .context("starting cargo")?;
     if !output.status.success() {
         bail!(
-            "cargo build {} failed:\n{}",
-            what.join(" "),
+            "cargo build --workspace --bin {bin} failed:\n{}",
             String::from_utf8_lossy(&output.stderr)
         );
     }

@@ -64,51 +64,49 @@ impl Metrics {
             requests: RestClientMetrics {
                 total: register.counters(
                     "rest_client_requests_total",
-                    "Number of HTTP requests, partitioned by status code and method.",
+                    "Requests to the apiserver, by HTTP status and method.",
                     &["code", "method"],
                 )?,
                 duration: register.histograms(
                     "rest_client_request_duration_seconds",
-                    "Request latency in seconds. Broken down by verb.",
+                    "Seconds until the head of the answer, by method.",
                     "verb",
                     vec![0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0],
                 )?,
             },
             master_status: register.gauges(
                 "leader_election_master_status",
-                "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. \
-                 'name' is the string used to identify the lease. Please make sure to group by name.",
+                "1 while this process leads, else 0.",
                 &["name"],
             )?,
             slowpath: register.counters(
                 "leader_election_slowpath_total",
-                "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the \
-                 lease. Please make sure to group by name.",
+                "Renewals that had to read the Lease first.",
                 &["name"],
             )?,
             transitions: register.counters(
                 "svcplane_leader_election_transitions_total",
-                "Total number of times this process began or ceased to lead.",
+                "Times this process began or ceased to lead.",
                 &["name"],
             )?,
             watch_events: register.counters(
                 "svcplane_watch_events_total",
-                "Total number of objects received from the apiserver, initial lists included.",
+                "Objects received, lists included.",
                 &["resource"],
             )?,
             watch_errors: register.counters(
                 "svcplane_watch_errors_total",
-                "Total number of times a watch or list failed.",
+                "Failures of the watch or its list.",
                 &["resource"],
             )?,
             watch_relists: register.counters(
                 "svcplane_watch_relists_total",
-                "Total number of times a complete list was received after the first.",
+                "Lists begun after the first complete one.",
                 &["resource"],
             )?,
             events_dropped: register.counters(
                 "svcplane_events_dropped_total",
-                "Total number of Events that were not written, by reason.",
+                "Events that were not written, by reason.",
                 &["reason"],
             )?,
             registry,

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
 use svcplane_runtime::api::Failure;
-use svcplane_runtime::events::{EventSink, Warning};
+use svcplane_runtime::events::{Event, EventSink, EventType, Regarding};
 use svcplane_runtime::queue::{Outcome, Queue};
 
 use super::compute::compute;
@@ -23,6 +22,8 @@ use crate::model::{EndpointsObject, ObjectKey, Revision, ServiceType, Uid};
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// `reportingController` of our Events: upstream's name, which people filter by.
 const EVENT_SOURCE: &str = "endpoint-controller";
+/// `action` of our Events.
+const EVENT_ACTION: &str = "SyncEndpoints";
 
 /// The Endpoints controller (spec: kube-controller-manager's `endpoints-controller`). Its workers share it.
 pub struct EndpointsController {
@@ -218,19 +219,19 @@ impl EndpointsController {
         failure: &Failure,
     ) {
         tracing::warn!(endpoints = %key, verb, error = %failure, "cannot write Endpoints, trying again");
-        self.events.emit(Warning {
-            source: EVENT_SOURCE,
-            reason,
-            note: format!("Cannot {verb} the Endpoints of Service {key}: {failure}"),
-            about: ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Endpoints".to_owned()),
-                namespace: Some(key.namespace.to_string()),
-                name: Some(key.name.to_string()),
-                uid: observed.map(|object| object.uid.to_string()),
-                resource_version: observed.map(|object| object.revision.0.to_string()),
-                field_path: None,
+        self.events.emit(Event {
+            regarding: Regarding {
+                api_version: "v1",
+                kind: "Endpoints",
+                namespace: key.namespace.to_string(),
+                name: key.name.to_string(),
+                uid: observed.map(|object| object.uid.to_string()).unwrap_or_default(),
             },
+            event_type: EventType::Warning,
+            reason,
+            action: EVENT_ACTION,
+            note: format!("Cannot {verb} the Endpoints of Service {key}: {failure}"),
+            controller: EVENT_SOURCE,
         });
     }
 }

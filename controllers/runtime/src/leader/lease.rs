@@ -19,6 +19,7 @@ use super::elector::{Elector, Refusal, Step};
 use super::handover::Handover;
 use super::record::{Micros, Record, Stamp};
 use super::term::{Standing, Term, TermHandle, TermSender};
+use crate::api::{Failure, call};
 use crate::metrics::LeaderElectionMetrics;
 
 /// Set to `observe` on the Lease by the breaker and by `svcplane handback`; see [`Term::forced_observe`].
@@ -87,8 +88,8 @@ pub struct LeaderElection {
     term: TermSender,
     metrics: LeaderElectionMetrics,
     progress: Progress,
-    /// The trouble last logged, so that a lasting one is logged once.
-    trouble: Option<String>,
+    /// What last went wrong, so that a lasting trouble is logged once.
+    trouble: Option<Failure>,
 }
 
 impl LeaderElection {
@@ -159,11 +160,17 @@ impl LeaderElection {
                 };
                 let lease = with_record(Lease { metadata, spec: None }, &record);
                 let created = call(self.elector.call_limit(now), self.api.create(&parameters(), &lease)).await;
-                self.wrote(created, &["AlreadyExists"]);
+                let created = created.map_err(|failure| match failure {
+                    Failure::NotFound => {
+                        Failure::Refused(404, format!("the namespace {} does not exist", self.config.namespace))
+                    }
+                    other => other,
+                });
+                self.wrote(created);
             }
             Step::Replace(record) => {
                 let replaced = self.replace(self.elector.call_limit(now), &record).await;
-                self.wrote(replaced, &["Conflict", "NotFound"]);
+                self.wrote(replaced);
             }
         }
         self.publish(Stamp::now());
@@ -194,7 +201,7 @@ impl LeaderElection {
             }
             Err(failure) => {
                 self.elector.read_failed();
-                self.note_trouble(failure.text);
+                self.note_trouble(failure);
             }
         }
     }
@@ -212,15 +219,12 @@ impl LeaderElection {
                 let lease = with_record(lease.clone(), record);
                 call(limit, self.api.replace(&self.config.name, &parameters(), &lease)).await
             }
-            _ => Err(Failure {
-                text: "the lease that was read has no resourceVersion".to_owned(),
-                reason: None,
-            }),
+            _ => Err(Failure::Conflict),
         }
     }
 
-    /// Notes the outcome of a write. `definite` are the reasons for which it certainly did not happen.
-    fn wrote(&mut self, outcome: Result<Lease, Failure>, definite: &[&str]) {
+    /// Notes the outcome of a write.
+    fn wrote(&mut self, outcome: Result<Lease, Failure>) {
         let now = Stamp::now();
         match outcome {
             Ok(lease) => {
@@ -228,18 +232,14 @@ impl LeaderElection {
                 self.elector.written(now, record_of(&lease));
                 self.remember(Some(lease));
             }
-            Err(failure)
-                if failure
-                    .reason
-                    .as_deref()
-                    .is_some_and(|reason| definite.contains(&reason)) =>
-            {
-                debug!(lease = %self.config, "lease write refused: {}", failure.text);
+            // Somebody else was faster: the write certainly did not happen.
+            Err(failure @ (Failure::Conflict | Failure::AlreadyExists | Failure::NotFound)) => {
+                debug!(lease = %self.config, %failure, "lease not written");
                 self.elector.not_written(Refusal::Definite);
             }
             Err(failure) => {
                 self.elector.not_written(Refusal::Unknown);
-                self.note_trouble(failure.text);
+                self.note_trouble(failure);
             }
         }
     }
@@ -271,9 +271,9 @@ impl LeaderElection {
                     info!(lease = %self.config, "released the lease");
                     return;
                 }
-                Err(failure) if failure.reason.as_deref() == Some("Conflict") => self.read(RELEASE_LIMIT).await,
+                Err(Failure::Conflict) => self.read(RELEASE_LIMIT).await,
                 Err(failure) => {
-                    warn!(lease = %self.config, "the lease was not released and runs out by itself: {}", failure.text);
+                    warn!(lease = %self.config, "the lease was not released and runs out by itself: {failure}");
                     return;
                 }
             }
@@ -298,7 +298,7 @@ impl LeaderElection {
         match (before.standing, tenure) {
             (Standing::Leader(_), None) => {
                 self.led(0);
-                info!(%lease, holder, trouble = self.trouble.as_deref().unwrap_or_default(), "stopped leading");
+                info!(%lease, holder, trouble = self.trouble.as_ref().map(tracing::field::display), "stopped leading");
             }
             (Standing::Follower, Some(tenure)) => {
                 self.led(1);
@@ -321,43 +321,21 @@ impl LeaderElection {
         self.metrics.transitions.inc();
     }
 
-    fn note_trouble(&mut self, text: String) {
-        if self.trouble.as_ref() != Some(&text) {
-            warn!(lease = %self.config, "cannot read or write the lease: {text}");
-            self.trouble = Some(text);
+    fn note_trouble(&mut self, failure: Failure) {
+        if self
+            .trouble
+            .as_ref()
+            .is_none_or(|before| before.as_str() != failure.as_str())
+        {
+            warn!(lease = %self.config, "cannot read or write the lease: {failure}");
         }
+        self.trouble = Some(failure);
     }
 
     fn no_trouble(&mut self) {
         if self.trouble.take().is_some() {
             info!(lease = %self.config, "the lease can be read and written again");
         }
-    }
-}
-
-/// Why a call failed.
-struct Failure {
-    text: String,
-    /// The reason in the apiserver's answer.
-    reason: Option<String>,
-}
-
-/// A call with a deadline.
-async fn call<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
-    match tokio::time::timeout(limit, request).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => Err(Failure {
-            text: status.message.clone(),
-            reason: Some(status.reason.clone()),
-        }),
-        Ok(Err(error)) => Err(Failure {
-            text: error.to_string(),
-            reason: None,
-        }),
-        Err(_) => Err(Failure {
-            text: "the apiserver did not answer in time".to_owned(),
-            reason: None,
-        }),
     }
 }
 

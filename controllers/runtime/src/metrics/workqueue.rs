@@ -85,40 +85,34 @@ impl Vectors {
         register.collector(InProgress {
             unfinished: gauges(
                 "workqueue_unfinished_work_seconds",
-                "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large \
-                 values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at \
-                 which this increases.",
+                "Seconds that the items being worked on right now have taken so far, added up; growing = stuck.",
                 "name",
             )?,
             longest: gauges(
                 "workqueue_longest_running_processor_seconds",
-                "How many seconds has the longest running processor for workqueue been running.",
+                "Seconds that the item being worked on longest has taken so far.",
                 "name",
             )?,
             probes: probes.clone(),
         })?;
         Ok(Self {
-            depth: register.gauges("workqueue_depth", "Current depth of workqueue", &["name"])?,
-            adds: register.counters(
-                "workqueue_adds_total",
-                "Total number of adds handled by workqueue",
-                &["name"],
-            )?,
+            depth: register.gauges("workqueue_depth", "Items that wait, due or not.", &["name"])?,
+            adds: register.counters("workqueue_adds_total", "Items that entered the queue.", &["name"])?,
             waited: register.histograms(
                 "workqueue_queue_duration_seconds",
-                "How long in seconds an item stays in workqueue before being requested.",
+                "Seconds from when an item was due until a worker took it.",
                 "name",
                 buckets()?,
             )?,
             worked: register.histograms(
                 "workqueue_work_duration_seconds",
-                "How long in seconds processing an item from workqueue takes.",
+                "Seconds that a worker was busy with an item.",
                 "name",
                 buckets()?,
             )?,
             retries: register.counters(
                 "workqueue_retries_total",
-                "Total number of retries handled by workqueue",
+                "Items that came back after a failure.",
                 &["name"],
             )?,
             probes,
