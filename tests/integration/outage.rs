@@ -233,10 +233,10 @@ async fn sigterm_ends_it_while_the_apiserver_is_away() {
         .unwrap();
     let replica = Replica::start(cluster::shared(), builder()).await.unwrap();
     replica.wait_idle().await.unwrap();
-    let rule = replica.proxy().partition("");
-    let write = replica.proxy().rule(Match::any(), Action::Hold, Times::Always);
+    let writes = Match::writes("endpoints").namespace(namespace.name());
+    let under_way = replica.proxy().rule(writes, Action::Hold, Times::Always);
     namespace.set_pod_ready("web-0", false).await.unwrap();
-    drop(write);
-    rule.wait_hits(1, SOON).await.unwrap();
+    under_way.wait_hits(1, SOON).await.unwrap();
+    replica.proxy().partition("");
     ends_well(&replica, "silent").await;
 }

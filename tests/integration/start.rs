@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::Endpoints;
 use svcplane_tests::cluster;
 use svcplane_tests::eventually::eventually;
+use svcplane_tests::load::Load;
 use svcplane_tests::namespace::TestNamespace;
-use svcplane_tests::objects::{create_pods, pod, service};
-use svcplane_tests::proxy::{Match, Refusal, WatchEnd};
+use svcplane_tests::proxy::{Action, Match, Refusal, Times, WatchEnd};
 use svcplane_tests::svcplane::{Replica, Svcplane};
 use tokio::sync::Mutex;
 
@@ -17,27 +17,6 @@ const PODS: usize = 5;
 
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-async fn fill(namespace: &TestNamespace) {
-    let pods = (0..SERVICES * PODS).map(|number| {
-        let (of, last) = (number / PODS, number % PODS + 1);
-        let app = format!("web-{of}");
-        pod(&format!("{app}-{last}"))
-            .label("app", &app)
-            .ip(&format!("10.201.{of}.{last}"))
-    });
-    create_pods(pods, namespace).await.unwrap();
-    let services = (0..SERVICES).map(async |of| {
-        let name = format!("web-{of}");
-        service(&name)
-            .selector("app", &name)
-            .port("", 80, 8080)
-            .create(namespace)
-            .await
-            .unwrap();
-    });
-    stream::iter(services).buffer_unordered(24).collect::<()>().await;
-}
-
 async fn syncs(svcplane: &Svcplane) -> f64 {
     svcplane.metrics().await.unwrap().sum("svcplane_syncs_total", &[])
 }
@@ -46,17 +25,21 @@ async fn syncs(svcplane: &Svcplane) -> f64 {
 #[tokio::test]
 async fn two_hundred_services_are_looked_at_once_and_written_once() {
     let _alone = ALONE.lock().await;
-    let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
-    fill(&namespace).await;
-    let services = namespace.services();
-    assert_eq!(services.list(&Default::default()).await.unwrap().items.len(), SERVICES);
+    let load = Load {
+        namespaces: 1,
+        services: SERVICES,
+        pods: PODS,
+    };
+    let client = cluster::shared().client();
+    load.create(&client).await.unwrap();
+    let namespace = TestNamespace::existing(client, "load-0");
 
     let builder = Svcplane::builder().lease_in(&namespace);
     let first = Replica::start(cluster::shared(), builder.clone().replica(1))
         .await
         .unwrap();
-    let complete = |found: &[k8s_openapi::api::core::v1::Endpoints]| {
-        let full = |it: &&k8s_openapi::api::core::v1::Endpoints| {
+    let complete = |found: &[Endpoints]| {
+        let full = |it: &&Endpoints| {
             let subsets = it.subsets.iter().flatten();
             subsets.flat_map(|subset| subset.addresses.iter().flatten()).count() == PODS
         };
@@ -154,10 +137,8 @@ async fn of_many_changes_within_the_batch_period_the_last_counts() {
     assert!(first[0].at - started >= PERIOD, "{:?}", first[0].at - started);
 
     // While a write is under way.
-    let slow = svcplane_tests::proxy::Action::DelayReply(Duration::from_millis(500));
-    let rule = replica
-        .proxy()
-        .rule(writes.clone(), slow, svcplane_tests::proxy::Times::First(1));
+    let slow = Action::DelayReply(Duration::from_millis(500));
+    let rule = replica.proxy().rule(writes.clone(), slow, Times::First(1));
     namespace.set_pod_ready("gadwall-0", true).await.unwrap();
     rule.wait_hits(1, SOON).await.unwrap();
     namespace.set_pod_ready("gadwall-1", false).await.unwrap();
