@@ -81,10 +81,12 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
     let (mut tasks, stops) = (Supervisor::new(), Stops::default());
     let mut queue = None;
     let outcome = tokio::select! {
-        () = told_to_stop => Ok(()),
+        () = told_to_stop => {
+            tracing::info!("stopping");
+            Ok(())
+        }
         error = serve(&args, &mut tasks, &stops, &mut queue) => Err(error),
     };
-    tracing::info!("stopping");
     if let Some(queue) = queue {
         queue.close();
         // What is late is cut off with its worker.
