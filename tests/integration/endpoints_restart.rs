@@ -79,7 +79,7 @@ async fn a_bit_of_everything(namespace: &TestNamespace) {
             .label("app", "web")
             .label("third", &(number % 3).to_string());
         let one = one.ip(&format!("10.1.0.{number}")).ip(&format!("fd00::{number}"));
-        one.ready(number % 4 != 0)
+        one.ready(!number.is_multiple_of(4))
             .port("http", 8000 + number.cast_signed() % 2)
             .hostname("h", "headless")
     });
