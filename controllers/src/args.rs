@@ -114,10 +114,8 @@ impl RunArgs {
                     .to_owned(),
             );
         }
-        self.leader_election
-            .config()
-            .map(drop)
-            .map_err(|error| error.to_string())
+        let checked = self.admin.check().and_then(|()| self.leader_election.config());
+        checked.map(drop).map_err(|error| error.to_string())
     }
 }
 
@@ -203,6 +201,7 @@ mod tests {
                 "endpoints-controller",
             ),
             ("--admin-address=localhost", "--admin-address", "localhost"),
+            ("--debug-address=0.0.0.0:9809", "--debug-address", "127.0.0.1:9809"),
             (
                 "--max-endpoints-per-slice=1001",
                 "--max-endpoints-per-slice",

@@ -1,6 +1,6 @@
 //! From the command line to an exit code: 0 = well, 1 = failed, 2 = the command line is wrong. Every error is one line.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -12,6 +12,9 @@ use crate::start;
 
 /// Exit code of a command line that cannot be used.
 const USAGE: u8 = 2;
+
+/// Exit code of what could not be done.
+const FAILED: u8 = 1;
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
@@ -32,8 +35,15 @@ pub fn main() -> ExitCode {
     match cli.command {
         Command::Run(args) => run_to_end(*args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "svcplane", &mut io::stdout());
-            ExitCode::SUCCESS
+            // Into memory first: clap_complete panics when its reader goes away.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "svcplane", &mut script);
+            match io::stdout().write_all(&script) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    complain(&format!("error: cannot write the script: {error}"), FAILED)
+                }
+                _ => ExitCode::SUCCESS,
+            }
         }
     }
 }
@@ -54,7 +64,7 @@ fn run_to_end(args: RunArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");
-            ExitCode::FAILURE
+            ExitCode::from(FAILED)
         }
     }
 }

@@ -10,6 +10,7 @@
 //! * [`feed`]: from the watches into the index, and from there into the queue.
 //! * [`gate`]: may this process write now?
 //! * [`index`]: what is stored, and who is affected by a change.
+//! * [`leadership`]: the life of a term.
 //! * [`model`]: what the controllers know, in types that cannot be wrong.
 //! * [`permissions`]: missing rights, named at start.
 //! * [`run`]: `svcplane run`, wired in one place.
@@ -23,6 +24,7 @@ pub mod endpoints;
 pub mod feed;
 pub mod gate;
 pub mod index;
+pub mod leadership;
 pub mod model;
 pub mod permissions;
 pub mod run;

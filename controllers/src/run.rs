@@ -11,7 +11,7 @@ use prometheus::Registry;
 use svcplane_runtime::admin::{AdminServer, DebugServer, Probes};
 use svcplane_runtime::client;
 use svcplane_runtime::events::{self, EventWriter};
-use svcplane_runtime::leader::{LeaderElection, Standing, TermHandle, identity};
+use svcplane_runtime::leader::{LeaderElection, TermHandle, identity};
 use svcplane_runtime::metrics::{BuildInfo, Metrics};
 use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
@@ -25,6 +25,7 @@ use crate::endpoints::{CONTROLLER, Contention, EndpointsController, EndpointsMet
 use crate::feed::{Feed, Watched};
 use crate::gate::Gate;
 use crate::index::Index;
+use crate::leadership::{lead, resync};
 use crate::model::Interner;
 use crate::state::{Debug, IndexCollector};
 use crate::wire::{WireEndpoints, WirePod, WireService};
@@ -80,10 +81,12 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
     let (mut tasks, stops) = (Supervisor::new(), Stops::default());
     let mut queue = None;
     let outcome = tokio::select! {
-        () = told_to_stop => Ok(()),
+        () = told_to_stop => {
+            tracing::info!("stopping");
+            Ok(())
+        }
         error = serve(&args, &mut tasks, &stops, &mut queue) => Err(error),
     };
-    tracing::info!("stopping");
     if let Some(queue) = queue {
         queue.close();
         // What is late is cut off with its worker.
@@ -278,55 +281,5 @@ impl Watches {
             move |event| feed.event(event),
         );
         tasks.spawn(format!("watch {}", K::RESOURCE), &stops.rest, until(&stops.rest, watch));
-    }
-}
-
-/// Opens the queue with every key when a term begins, closes it when it ends.
-async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, synced: Vec<Readiness>) {
-    for ready in &synced {
-        ready.raised().await;
-    }
-    loop {
-        while term.check(Instant::now()).is_err() {
-            term.changed().await;
-        }
-        controller.queue.open();
-        let (keys, counts) = {
-            let mut index = controller.index.lock();
-            (index.start_term(), index.counts())
-        };
-        tracing::info!(
-            mode = ?controller.gate.mode(),
-            services = counts.services,
-            pods = counts.pods,
-            endpoints_without_service = counts.endpoints_without_service,
-            "leading"
-        );
-        for key in &keys {
-            controller.queue.add(key, Duration::ZERO);
-        }
-        let mode = controller.gate.mode();
-        loop {
-            if term.changed().await.standing == Standing::Follower {
-                controller.queue.close();
-                tracing::info!("not leading any more");
-                break;
-            }
-            if controller.gate.mode() != mode {
-                // What was only planned so far has to be looked at again.
-                break;
-            }
-        }
-    }
-}
-
-/// Every Service again now and then, as client-go's resync: heals what no event tells.
-async fn resync(controller: Arc<EndpointsController>, period: Duration) {
-    loop {
-        tokio::time::sleep(period.mul_f64(1.0 + rand::random::<f64>())).await;
-        let keys = controller.index.lock().service_keys();
-        for key in &keys {
-            controller.queue.add(key, Duration::ZERO);
-        }
     }
 }

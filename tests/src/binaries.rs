@@ -76,16 +76,16 @@ fn cargo_build(bin: &str) -> Result<()> {
         Some("debug") | None => "dev",
         Some(profile) => profile,
     };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // What cargo told this test about its own package. A build script that asks for such a variable (ring's) runs again
-    // when it differs from that of a build from a shell, and all that depends on it is compiled again, back and forth.
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What cargo tells the running test about its package. A build script that looks at one of these (ring's does)
+    // would be run again, and all that depends on it compiled again, now and by the next cargo of the user's shell.
     for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") || text == "CARGO_CRATE_NAME" {
-            cargo.env_remove(&name);
+        let told = ["CARGO_PKG_", "CARGO_MANIFEST_"].map(|prefix| name.to_string_lossy().starts_with(prefix));
+        if told.contains(&true) {
+            command.env_remove(name);
         }
     }
-    let output = cargo
+    let output = command
         .args(["build", "--quiet", "--profile", profile, "--target-dir"])
         .arg(profile_dir.parent().unwrap_or(&profile_dir))
         .args(["--workspace", "--bin", bin])

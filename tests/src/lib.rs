@@ -15,6 +15,7 @@ pub mod demo;
 pub mod eventually;
 pub mod fetch;
 pub mod kubelet;
+pub mod lease;
 pub mod load;
 pub mod metrics;
 pub mod namespace;

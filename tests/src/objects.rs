@@ -3,6 +3,7 @@
 mod endpoints;
 mod pod;
 mod service;
+mod workload;
 
 use std::time::Duration;
 

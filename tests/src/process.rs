@@ -214,14 +214,54 @@ impl Process {
     /// # Errors
     /// It has ended, or this is not Linux.
     pub fn resident_bytes(&self) -> Result<u64> {
+        self.memory("VmRSS")
+    }
+
+    /// The most resident memory it had since its start or [`Process::forget_peak`], in bytes (Linux).
+    ///
+    /// # Errors
+    /// As [`Process::resident_bytes`].
+    pub fn peak_resident_bytes(&self) -> Result<u64> {
+        self.memory("VmHWM")
+    }
+
+    /// Measures the peak from now on.
+    ///
+    /// # Errors
+    /// As [`Process::resident_bytes`].
+    pub fn forget_peak(&self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.pid);
+        fs::write(&path, "5").with_context(|| format!("writing {path}"))
+    }
+
+    fn memory(&self, what: &str) -> Result<u64> {
         let path = format!("/proc/{}/status", self.pid);
         let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
         let kib: u64 = line
             .and_then(|line| line.trim().strip_suffix(" kB"))
-            .context("no VmRSS")?
+            .with_context(|| format!("no {what} in {path}"))?
             .parse()?;
         Ok(kib * 1024)
+    }
+
+    /// Processor time it has used so far (Linux).
+    ///
+    /// # Errors
+    /// As [`Process::resident_bytes`].
+    pub fn cpu_time(&self) -> Result<Duration> {
+        /// `USER_HZ`, the same on every Linux.
+        const TICKS_A_SECOND: f64 = 100.0;
+        let path = format!("/proc/{}/stat", self.pid);
+        let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        // The second field is the program's name in brackets, which may contain anything; user and system time are the
+        // 12th and 13th after it.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks = fields.split_ascii_whitespace().skip(11).take(2);
+        let ticks = ticks.map(str::parse::<u32>).sum::<Result<u32, _>>()?;
+        Ok(Duration::from_secs_f64(f64::from(ticks) / TICKS_A_SECOND))
     }
 
     /// How it ended, if it has.

@@ -1,5 +1,5 @@
 //! The fault proxy: plain HTTP/1.1 on loopback for the client, TLS to the apiserver, and in between whatever a test
-//! wants to go wrong. It never retries and never invents a reply that no rule asked for.
+//! wants to go wrong. It never retries and never invents a reply that no rule asked for. Replies come uncompressed.
 //!
 //! ```text
 //! let proxy = FaultProxy::start(&cluster)?;
@@ -25,22 +25,25 @@ use tokio::sync::{mpsc, oneshot};
 
 mod body;
 mod connection;
+mod matcher;
 mod record;
 mod refusal;
 mod request;
 mod rule;
 mod serve;
+mod shared;
 mod stream;
 mod upstream;
 mod wire;
 
+pub use matcher::Match;
 pub use record::{Outcome, Record};
 pub use refusal::Refusal;
 pub use request::ApiRequest;
-pub use rule::{Action, Match, RuleHandle, Times, WatchEnd};
+pub use rule::{Action, RuleHandle, Times, WatchEnd};
 
 use crate::cluster::Cluster;
-use serve::Shared;
+use shared::Shared;
 use upstream::Upstream;
 
 /// A running proxy; dropping it closes every connection.

@@ -1,6 +1,7 @@
 //! svcplane as a process.
 
 mod builder;
+mod replica;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-pub use self::builder::Builder;
+pub use self::builder::{Builder, SHORT_LEASE};
+pub use self::replica::Replica;
 use crate::cluster::{self, on_own_runtime};
 use crate::fetch;
 use crate::metrics::Metrics;
@@ -134,6 +137,18 @@ impl Svcplane {
         serde_json::from_str(&page).context("/debug/state")
     }
 
+    /// Its name in elections, as the Lease shows it.
+    ///
+    /// # Errors
+    /// As [`Svcplane::debug_state`].
+    pub async fn identity(&self) -> Result<String> {
+        let state = self.debug_state().await?;
+        Ok(state["identity"]
+            .as_str()
+            .context("no identity in /debug/state")?
+            .to_owned())
+    }
+
     /// Whether `/readyz` says yes.
     ///
     /// # Errors
@@ -174,6 +189,69 @@ impl Svcplane {
             self.leads().await.unwrap_or(false).then_some(())
         })
         .await
+    }
+
+    /// Waits until the check accepts a page of metrics, and returns what it makes of it.
+    ///
+    /// # Errors
+    /// It has not before the deadline, or the process has ended; with the check's last reason.
+    pub async fn wait_metrics<T>(
+        &self,
+        what: &str,
+        deadline: Duration,
+        check: impl Fn(&Metrics) -> Result<T, String>,
+    ) -> Result<T> {
+        let reason = Mutex::new("no page was read yet".to_string());
+        let look = async || {
+            let checked = match self.metrics().await {
+                Ok(page) => check(&page),
+                Err(error) => Err(format!("{error:#}")),
+            };
+            checked.map_err(|why| *reason.lock() = why).ok()
+        };
+        let found = self.wait_until(what, deadline, look).await;
+        found.with_context(|| format!("metrics: {}", reason.lock()))
+    }
+
+    /// Waits until this metric, summed over the series with these labels, satisfies the check.
+    ///
+    /// # Errors
+    /// As [`Svcplane::wait_metrics`].
+    pub async fn wait_metric(
+        &self,
+        name: &str,
+        labels: &[(&str, &str)],
+        deadline: Duration,
+        check: impl Fn(f64) -> bool,
+    ) -> Result<f64> {
+        let look = |page: &Metrics| match page.sum(name, labels) {
+            value if check(value) => Ok(value),
+            value => Err(format!("{name}{labels:?} is {value}")),
+        };
+        self.wait_metrics(&format!("showing a good {name}"), deadline, look)
+            .await
+    }
+
+    /// Waits until it has looked at everything it knows of and has nothing in hand: it leads, its first lists are
+    /// complete, each Service known was looked at, and nothing waits.
+    ///
+    /// # Errors
+    /// It is not idle after a minute.
+    pub async fn wait_idle(&self) -> Result<()> {
+        let idle = |page: &Metrics| {
+            let services = page.sum("svcplane_objects", &[("resource", "services")]);
+            let syncs = page.sum("svcplane_syncs_total", &[]);
+            let in_hand = page.sum("workqueue_depth", &[]) + page.sum("workqueue_unfinished_work_seconds", &[]);
+            let leads = page.sum("leader_election_master_status", &[]);
+            if leads > 0.5 && services > 0.5 && syncs >= services && in_hand == 0.0 {
+                return Ok(());
+            }
+            Err(format!(
+                "leads {leads}, {services} Services, {syncs} syncs, {in_hand} in hand"
+            ))
+        };
+        self.wait_ready().await?;
+        self.wait_metrics("idle", DEADLINE, idle).await
     }
 
     /// Sends a signal.

@@ -40,6 +40,27 @@ pub struct AdminArgs {
     pub debug_address: Option<SocketAddr>,
 }
 
+impl AdminArgs {
+    /// Checks what clap cannot check alone.
+    ///
+    /// # Errors
+    /// When the debug address is not on loopback.
+    pub fn check(&self) -> Result<(), InvalidFlag> {
+        self.debug_address.map_or(Ok(()), check_loopback)
+    }
+}
+
+fn check_loopback(address: SocketAddr) -> Result<(), InvalidFlag> {
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let problem = format!(
+        "{address} is not on loopback, and the state shows the cluster's addresses; use 127.0.0.1:{0} or [::1]:{0}",
+        address.port()
+    );
+    Err(InvalidFlag::new(DEBUG_ADDRESS, problem))
+}
+
 /// A health check: cheap, and it never blocks. The error is a text for people.
 pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
@@ -123,13 +144,7 @@ impl DebugServer {
         address: SocketAddr,
         state: impl Fn() -> Value + Send + Sync + 'static,
     ) -> Result<Self, InvalidFlag> {
-        if !address.ip().to_canonical().is_loopback() {
-            let problem = format!(
-                "{address} is not on loopback, and the state shows the cluster's addresses; use 127.0.0.1:{0} or [::1]:{0}",
-                address.port()
-            );
-            return Err(InvalidFlag::new(DEBUG_ADDRESS, problem));
-        }
+        check_loopback(address)?;
         let server = Server::bind(DEBUG_ADDRESS, address).await?;
         info!(address = %server.address(), "debug server listening");
         let state: Arc<dyn Fn() -> Value + Send + Sync> = Arc::new(state);

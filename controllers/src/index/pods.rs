@@ -1,11 +1,12 @@
-//! Pods of one namespace.
+//! Pods in the index: changes, and the Services that see them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Epoch;
-use super::pairs::{PairId, PodSlot};
-use crate::model::{Pod, PodName};
+use super::namespace::Namespace;
+use super::pairs::{PairId, PodSlot, matches};
+use super::{Affected, Cause, Epoch, is_old, is_older};
+use crate::model::{LabelledPod, Pod, PodName, Revision};
 
 #[derive(Debug)]
 pub(super) struct PodEntry {
@@ -62,4 +63,102 @@ impl Pods {
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
     }
+}
+
+impl Namespace {
+    pub(super) fn apply_pod(&mut self, (pod, labels): LabelledPod, epoch: Epoch, affected: &mut Vec<Affected>) {
+        let known = self.pods.slot(&pod.name);
+        if let Some(entry) = known.and_then(|slot| self.pods.get_mut(slot))
+            && is_old(pod.revision, entry.pod.revision)
+        {
+            entry.epoch = epoch;
+            return;
+        }
+        let labels = self.pairs.hold(labels);
+        let Some((slot, entry)) = known.and_then(|slot| Some((slot, self.pods.get_mut(slot)?))) else {
+            let pod = Arc::new(pod);
+            self.affect(&labels, affected);
+            let slot = self.pods.insert(PodEntry {
+                pod,
+                labels: labels.clone(),
+                epoch,
+            });
+            self.pairs.add_pod(&labels, slot);
+            return;
+        };
+        let changed = matters(&entry.pod, &pod);
+        entry.pod = Arc::new(pod);
+        entry.epoch = epoch;
+        if entry.labels == labels {
+            self.pairs.release(&labels);
+            if changed {
+                self.affect(&labels, affected);
+            }
+            return;
+        }
+        let old = std::mem::replace(&mut entry.labels, labels.clone());
+        self.pairs.remove_pod(&old, slot);
+        self.pairs.add_pod(&labels, slot);
+        let (mut gone, mut come) = (self.matching(&old), self.matching(&labels));
+        if !changed {
+            // A Service that matches before and after sees no difference.
+            let both: Vec<_> = gone.iter().filter(|name| come.contains(name)).cloned().collect();
+            gone.retain(|name| !both.contains(name));
+            come.retain(|name| !both.contains(name));
+        }
+        come.retain(|name| !gone.contains(name));
+        for name in gone.iter().chain(&come) {
+            affected.push(self.affected(name, Cause::Pod));
+        }
+        self.pairs.release(&old);
+    }
+
+    pub(super) fn delete_pod(&mut self, name: &str, revision: Revision, affected: &mut Vec<Affected>) {
+        let Some(slot) = self.pods.slot(name) else { return };
+        if self
+            .pods
+            .get(slot)
+            .is_none_or(|entry| is_older(revision, entry.pod.revision))
+        {
+            return;
+        }
+        if let Some(entry) = self.pods.remove(slot) {
+            self.affect(&entry.labels, affected);
+            self.pairs.remove_pod(&entry.labels, slot);
+            self.pairs.release(&entry.labels);
+        }
+    }
+
+    pub(super) fn sweep_pods(&mut self, epoch: Epoch, affected: &mut Vec<Affected>) {
+        let stale = self.pods.iter().filter(|(_, entry)| entry.epoch != epoch);
+        let stale: Vec<_> = stale
+            .map(|(_, entry)| (Arc::clone(&entry.pod.name), entry.pod.revision))
+            .collect();
+        for (name, revision) in stale {
+            self.delete_pod(&name, revision, affected);
+        }
+    }
+
+    /// Names of the Services that a Pod with these labels belongs to.
+    fn matching(&self, labels: &[PairId]) -> Vec<Arc<str>> {
+        let candidates = self.pairs.candidates(labels).filter(|name| {
+            let selector = self.services.get(*name).and_then(|entry| entry.selector.as_deref());
+            selector.is_some_and(|selector| matches(selector, labels))
+        });
+        candidates.chain(&self.match_all).cloned().collect()
+    }
+
+    fn affect(&self, labels: &[PairId], affected: &mut Vec<Affected>) {
+        affected.extend(self.matching(labels).iter().map(|name| self.affected(name, Cause::Pod)));
+    }
+}
+
+/// Whether a change of a Pod can change endpoints. The time of a Ready transition without a transition does not.
+fn matters(old: &Pod, new: &Pod) -> bool {
+    let relevant = |pod: &Pod| Pod {
+        revision: Revision::default(),
+        ready_transition: None,
+        ..pod.clone()
+    };
+    relevant(old) != relevant(new)
 }

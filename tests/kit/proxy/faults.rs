@@ -7,8 +7,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
-use svcplane_tests::cluster;
-use svcplane_tests::proxy::{Action, Match, Outcome, Refusal, Times};
+use svcplane_tests::cluster::{self, Cluster, Flavour};
+use svcplane_tests::proxy::{Action, FaultProxy, Match, Outcome, Refusal, Times};
 use tokio::time::timeout;
 
 use super::rig::{Ended, Rig, SOON, endpoints, labelled};
@@ -399,4 +399,24 @@ async fn kubectl_and_kube_rs_work_through_the_kubeconfig() {
         .proxy
         .requests(&Match::any().resource("endpoints").user_agent("kubectl"));
     assert_eq!(seen.len(), 1);
+}
+
+#[tokio::test]
+async fn an_apiserver_that_is_really_gone_is_a_reset_and_no_write() {
+    let cluster = Cluster::start(Flavour::Ipv4Only).await.unwrap();
+    let proxy = FaultProxy::start(&cluster).unwrap();
+    let through: Api<Endpoints> = Api::namespaced(proxy.client(cluster.admin_token()).unwrap(), "default");
+    through.create(&PostParams::default(), &endpoints("a")).await.unwrap();
+    cluster.stop_apiserver().await.unwrap();
+    let error = through
+        .create(&PostParams::default(), &endpoints("b"))
+        .await
+        .unwrap_err();
+    assert!(!matches!(error, kube::Error::Api(_)), "{error:?}");
+    let last = proxy.requests(&Match::any()).pop().unwrap();
+    assert_eq!((last.outcome, last.reached_server), (Outcome::ServerGone, false));
+    assert_eq!(proxy.writes("endpoints", "default").len(), 1);
+    cluster.start_apiserver().await.unwrap();
+    through.create(&PostParams::default(), &endpoints("b")).await.unwrap();
+    assert_eq!(proxy.writes("endpoints", "default").len(), 2);
 }

@@ -7,8 +7,8 @@ use hyper::body::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::matcher::Match;
 use super::request::ApiRequest;
-use super::rule::Match;
 
 /// Requests kept; the oldest go first.
 const MAX_RECORDS: usize = 200_000;
@@ -173,5 +173,45 @@ impl Records {
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "dropped its oldest records")]
+    fn a_count_from_what_is_left_is_refused() {
+        let records = Records::new();
+        let request = ApiRequest::default();
+        for _ in 0..MAX_RECORDS {
+            records.open(&request, &Bytes::new());
+        }
+        assert_eq!(records.select(&Match::any()).len(), MAX_RECORDS);
+        records.open(&request, &Bytes::new());
+        records.select(&Match::any());
+    }
+
+    #[test]
+    fn bodies_are_bounded_and_clear_begins_anew() {
+        let records = Records::new();
+        records.keep_bodies(true);
+        let body = Bytes::from(vec![0; MAX_BODIES / 2]);
+        let request = ApiRequest::default();
+        for _ in 0..4 {
+            records.open(&request, &body);
+        }
+        assert_eq!(records.store.lock().records.len(), 2);
+        records.clear();
+        let seq = records.open(&request, &body);
+        records.update(seq, |r| r.status = Some(200));
+        records.update(0, |r| r.status = Some(500));
+        let left: Vec<_> = records
+            .select(&Match::any())
+            .iter()
+            .map(|r| (r.seq, r.status))
+            .collect();
+        assert_eq!(left, [(4, Some(200))]);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use http::{Request, Response, Uri, header::HOST};
+use http::{HeaderValue, Request, Response, Uri, header::HOST};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
@@ -18,8 +18,35 @@ const MAX_IDLE: usize = 64;
 
 type Sender = SendRequest<Full<Bytes>>;
 
+/// No reply came.
+#[derive(Debug)]
+pub(super) enum SendError {
+    /// The server has not seen the request.
+    NotSent(anyhow::Error),
+    /// It may have.
+    Broken(hyper::Error),
+}
+
+impl SendError {
+    pub(super) fn may_have_arrived(&self) -> bool {
+        matches!(self, Self::Broken(_))
+    }
+}
+
+impl std::fmt::Display for SendError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotSent(error) => write!(f, "not sent: {error:#}"),
+            Self::Broken(error) => write!(f, "broken off: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
+
 pub(super) struct Upstream {
     address: String,
+    host: HeaderValue,
     name: ServerName<'static>,
     tls: TlsConnector,
     idle: Mutex<Vec<Sender>>,
@@ -42,8 +69,10 @@ impl Upstream {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
+        let address = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(443));
         Ok(Self {
-            address: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(443)),
+            host: address.parse().context("Host header")?,
+            address,
             name: ServerName::try_from(host)?,
             tls: TlsConnector::from(Arc::new(config)),
             idle: Mutex::new(Vec::new()),
@@ -65,15 +94,14 @@ impl Upstream {
     pub(super) async fn send(
         self: &Arc<Self>,
         mut request: Request<Full<Bytes>>,
-    ) -> anyhow::Result<Response<ServerBody>> {
-        let host = self.address.parse().context("Host header")?;
-        request.headers_mut().insert(HOST, host);
+    ) -> Result<Response<ServerBody>, SendError> {
+        request.headers_mut().insert(HOST, self.host.clone());
         loop {
             let kept = self.take_idle();
             let fresh = kept.is_none();
             let mut sender = match kept {
                 Some(sender) => sender,
-                None => self.connect().await?,
+                None => self.connect().await.map_err(SendError::NotSent)?,
             };
             match sender.try_send_request(request).await {
                 Ok(response) => {
@@ -85,7 +113,8 @@ impl Upstream {
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if !fresh => request = unsent,
-                    _ => return Err(error.into_error().into()),
+                    Some(_) => return Err(SendError::NotSent(error.into_error().into())),
+                    None => return Err(SendError::Broken(error.into_error())),
                 },
             }
         }

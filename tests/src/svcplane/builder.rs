@@ -1,13 +1,18 @@
 //! How svcplane is started.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 
 use super::{GRACE, Svcplane};
 use crate::binaries;
 use crate::cluster::{Cluster, run_directory};
+use crate::namespace::TestNamespace;
 use crate::process::Program;
+
+/// How long others wait after the last renewal of one that was started with [`Builder::short_lease`].
+pub const SHORT_LEASE: Duration = Duration::from_secs(3);
 
 /// How svcplane is to be started.
 #[derive(Debug, Clone)]
@@ -64,6 +69,35 @@ impl Builder {
     pub fn without(mut self, name: &str) -> Self {
         self.flags.retain(|flag| flag.split('=').next() != Some(name));
         self
+    }
+
+    /// With a Lease of its own in this namespace: it contends only with those that share it.
+    #[must_use]
+    pub fn lease_in(self, namespace: &TestNamespace) -> Self {
+        self.arg(&format!("--leader-elect-resource-namespace={}", namespace.name()))
+    }
+
+    /// With a lease of [`SHORT_LEASE`], renewed twice a second.
+    #[must_use]
+    pub fn short_lease(self) -> Self {
+        self.lease_times(SHORT_LEASE, Duration::from_secs(2), Duration::from_millis(500))
+    }
+
+    /// With these times instead of 15 s, 10 s and 2 s.
+    #[must_use]
+    pub fn lease_times(self, lease: Duration, renew_deadline: Duration, retry_period: Duration) -> Self {
+        self.arg(&format!("--leader-elect-lease-duration={}ms", lease.as_millis()))
+            .arg(&format!(
+                "--leader-elect-renew-deadline={}ms",
+                renew_deadline.as_millis()
+            ))
+            .arg(&format!("--leader-elect-retry-period={}ms", retry_period.as_millis()))
+    }
+
+    /// In observe mode, which is the default: it plans and counts, and may run beside others.
+    #[must_use]
+    pub fn observe(self) -> Self {
+        self.without("--mode").without("--acknowledge-builtins-disabled")
     }
 
     /// Sets an environment variable.

@@ -89,7 +89,7 @@ pub struct LeaderElection {
     metrics: LeaderElectionMetrics,
     progress: Progress,
     /// What last went wrong, so that a lasting trouble is logged once.
-    trouble: Option<Failure>,
+    trouble: Option<(Access, Failure)>,
 }
 
 impl LeaderElection {
@@ -195,13 +195,18 @@ impl LeaderElection {
         let now = Stamp::now();
         match found {
             Ok(lease) => {
-                self.no_trouble();
+                self.works(Access::Read);
                 self.elector.read(now, lease.as_ref().map(record_of));
                 self.remember(lease);
+                let holder = self.elector.holder();
+                if !holder.is_empty() && holder != self.elector.identity() {
+                    // Nothing is to be written any more; the next failure is a new one.
+                    self.trouble = None;
+                }
             }
             Err(failure) => {
                 self.elector.read_failed();
-                self.note_trouble(failure);
+                self.fails(Access::Read, failure);
             }
         }
     }
@@ -228,7 +233,7 @@ impl LeaderElection {
         let now = Stamp::now();
         match outcome {
             Ok(lease) => {
-                self.no_trouble();
+                self.works(Access::Write);
                 self.elector.written(now, record_of(&lease));
                 self.remember(Some(lease));
             }
@@ -239,7 +244,7 @@ impl LeaderElection {
             }
             Err(failure) => {
                 self.elector.not_written(Refusal::Unknown);
-                self.note_trouble(failure);
+                self.fails(Access::Write, failure);
             }
         }
     }
@@ -298,7 +303,7 @@ impl LeaderElection {
         match (before.standing, tenure) {
             (Standing::Leader(_), None) => {
                 self.led(0);
-                info!(%lease, holder, trouble = self.trouble.as_ref().map(tracing::field::display), "stopped leading");
+                info!(%lease, holder, trouble = self.trouble.as_ref().map(|(_, failure)| tracing::field::display(failure)), "stopped leading");
             }
             (Standing::Follower, Some(tenure)) => {
                 self.led(1);
@@ -321,20 +326,37 @@ impl LeaderElection {
         self.metrics.transitions.inc();
     }
 
-    fn note_trouble(&mut self, failure: Failure) {
-        if self
-            .trouble
-            .as_ref()
-            .is_none_or(|before| before.as_str() != failure.as_str())
-        {
-            warn!(lease = %self.config, "cannot read or write the lease: {failure}");
+    fn fails(&mut self, access: Access, failure: Failure) {
+        let same = |(before, last): &(Access, Failure)| *before == access && last.as_str() == failure.as_str();
+        if !self.trouble.as_ref().is_some_and(same) {
+            warn!(lease = %self.config, "cannot {} the lease: {failure}", access.as_str());
         }
-        self.trouble = Some(failure);
+        self.trouble = Some((access, failure));
     }
 
-    fn no_trouble(&mut self) {
-        if self.trouble.take().is_some() {
-            info!(lease = %self.config, "the lease can be read and written again");
+    /// A Lease that can be read is not yet one that can be written: a candidate reads before each write.
+    fn works(&mut self, access: Access) {
+        if let Some((failed, _)) = self
+            .trouble
+            .take_if(|(failed, _)| access == Access::Write || *failed == access)
+        {
+            info!(lease = %self.config, "can {} the lease again", failed.as_str());
+        }
+    }
+}
+
+/// What was done with the Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
         }
     }
 }

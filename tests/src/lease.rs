@@ -1,0 +1,85 @@
+//! The Lease that replicas of svcplane contend for.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::eventually::eventually_one;
+use crate::namespace::TestNamespace;
+
+/// Its name.
+pub const NAME: &str = "svcplane";
+
+impl TestNamespace {
+    /// Leases in it.
+    pub fn leases(&self) -> Api<Lease> {
+        self.api()
+    }
+
+    /// What the Lease says now.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn lease(&self) -> Result<LeaseSpec> {
+        let lease = self.leases().get(NAME).await.context("the Lease")?;
+        lease.spec.context("a Lease without spec")
+    }
+
+    /// The Lease as the apiserver spells it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn lease_text(&self) -> Result<Value> {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{NAME}", self.name());
+        let text = self
+            .client()
+            .request_text(http::Request::get(path).body(Vec::new())?)
+            .await?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Waits until the Lease satisfies the check, and returns what it says.
+    ///
+    /// # Errors
+    /// It does not before the deadline.
+    pub async fn wait_lease(
+        &self,
+        what: &str,
+        deadline: Duration,
+        check: impl Fn(&LeaseSpec) -> bool,
+    ) -> Result<LeaseSpec> {
+        let accept = |lease: Option<&Lease>| {
+            let spec = lease.and_then(|lease| lease.spec.as_ref()).ok_or("there is no Lease")?;
+            if check(spec) {
+                Ok(spec.clone())
+            } else {
+                Err(format!("{spec:?}"))
+            }
+        };
+        eventually_one(what, deadline, &self.leases(), NAME, accept).await
+    }
+
+    /// Waits until the Lease is held by this identity.
+    ///
+    /// # Errors
+    /// It is not before the deadline.
+    pub async fn wait_holder(&self, identity: &str, deadline: Duration) -> Result<LeaseSpec> {
+        let held = |spec: &LeaseSpec| spec.holder_identity.as_deref() == Some(identity);
+        self.wait_lease(&format!("the Lease held by {identity}"), deadline, held)
+            .await
+    }
+
+    /// Sets the annotation `svcplane.io/mode` of the Lease, or takes it off.
+    ///
+    /// # Errors
+    /// There is no Lease.
+    pub async fn set_lease_mode(&self, mode: Option<&str>) -> Result<()> {
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { "svcplane.io/mode": mode } } }));
+        self.leases().patch(NAME, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+}
