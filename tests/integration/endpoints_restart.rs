@@ -374,8 +374,9 @@ async fn a_burst_of_changes_within_the_batch_period_is_few_writes() {
 
 /// A Service with 30 ready Pods, served with a batch period.
 struct Batch {
-    proxy: FaultProxy,
+    // Before its proxy, so that it can give the Lease back.
     _svcplane: Svcplane,
+    proxy: FaultProxy,
 }
 
 impl Batch {
@@ -393,8 +394,8 @@ impl Batch {
         let builder = Svcplane::builder().kubeconfig(kubeconfig);
         let svcplane = leading(builder.arg(&format!("--endpoint-updates-batch-period={period}"))).await;
         let batch = Self {
-            proxy,
             _svcplane: svcplane,
+            proxy,
         };
         namespace.endpoints_become("web", &[&batch.line("")]).await.unwrap();
         batch
