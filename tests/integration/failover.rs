@@ -9,8 +9,8 @@ use svcplane_tests::cluster;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::process::Exit;
 use svcplane_tests::proxy::{Action, Match, Record, Times};
-use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane};
-use tokio::sync::{Mutex, MutexGuard};
+use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane, alone};
+use tokio::sync::MutexGuard;
 
 const SOON: Duration = Duration::from_secs(30);
 /// What a busy machine adds.
@@ -28,10 +28,9 @@ struct Rig {
 
 impl Rig {
     async fn new(configure: impl Fn(Builder) -> Builder) -> Self {
-        static ACTIVE: Mutex<()> = Mutex::const_new(());
         let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
         namespace.workload("web", &["10.201.0.1"]).await.unwrap();
-        let _alone = ACTIVE.lock().await;
+        let _alone = alone().await;
         let start = async |number| {
             let builder = Svcplane::builder().lease_in(&namespace).replica(number);
             Replica::start(cluster::shared(), configure(builder)).await.unwrap()
