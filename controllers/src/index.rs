@@ -20,7 +20,7 @@ mod services;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use endpoints::Orphan;
+pub use endpoints::{Orphan, WriteEnd};
 pub use namespace::Snapshot;
 
 use crate::model::{EndpointsObject, LabelledPod, ObjectKey, Revision, Service, Uid};
@@ -162,12 +162,11 @@ impl Index {
         namespace.expect_write(object);
     }
 
-    /// The write of what was expected is over. `Some` = it is stored with this uid and revision, and is laid over what the watch has
-    /// shown; `None` = it failed, or nobody knows.
-    pub fn finish_write(&mut self, key: &ObjectKey, stored: Option<(Uid, Revision)>) {
+    /// The write of what was expected is over. What is stored is laid over what the watch has shown.
+    pub fn finish_write(&mut self, key: &ObjectKey, end: WriteEnd) {
         let epoch = self.epoch(Kind::Endpoints);
         let (namespace, affected) = self.namespace(&key.namespace);
-        namespace.finish_write(&key.name, stored, epoch, affected);
+        namespace.finish_write(&key.name, end, epoch, affected);
     }
 
     /// We have deleted the object of that uid.

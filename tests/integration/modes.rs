@@ -84,7 +84,7 @@ async fn the_default_mode_plans_counts_and_logs_and_writes_no_endpoints() {
     assert!(total("create") >= 3.0 && total("update") >= 1.0);
     assert!(page.sum("svcplane_operations_total", &[]).abs() < 0.1);
     let sent = replica.proxy().writes_of(&Match::all_writes());
-    let own = ["leases", "events", "selfsubjectaccessreviews"];
+    let own = ["leases", "events"];
     let others: Vec<_> = sent
         .iter()
         .map(|it| &it.request.resource)

@@ -56,6 +56,16 @@ impl Failure {
         }
     }
 
+    /// True if the server may have done what it was asked although this is all the answer there is.
+    pub fn may_have_acted(&self) -> bool {
+        match self {
+            // A 504 comes with a Retry-After, too.
+            Self::Unreachable(_) | Self::Deadline(_) | Self::Throttled(_) => true,
+            Self::Refused(code, _) => *code >= 500,
+            _ => false,
+        }
+    }
+
     fn from_status(status: &Status) -> Self {
         let details = status.details.as_ref();
         let wait = details.map_or(0, |details| details.retry_after_seconds);

@@ -15,7 +15,7 @@ use super::plan::{Operation, Version, plan};
 use super::trigger::TriggerTracker;
 use super::write::Writer;
 use crate::gate::{Closed, Gate};
-use crate::index::{Affected, Cause, Index, Orphan, Snapshot};
+use crate::index::{Affected, Cause, Index, Orphan, Snapshot, WriteEnd};
 use crate::model::{EndpointsObject, ObjectKey, Revision, ServiceType, Uid};
 
 /// No call takes longer, whatever is left of the term.
@@ -142,9 +142,14 @@ impl EndpointsController {
         self.index.lock().expect_write(&object);
         let stored = self.writer.put(&object, replaces.as_ref(), limit).await;
         drop(object);
+        let end = match &stored {
+            Ok((uid, revision)) => WriteEnd::Stored(uid.clone(), *revision),
+            Err(failure) if failure.may_have_acted() => WriteEnd::Unknown,
+            Err(_) => WriteEnd::Refused,
+        };
         let affected = {
             let mut index = self.index.lock();
-            index.finish_write(&key, stored.as_ref().ok().cloned());
+            index.finish_write(&key, end);
             index.take_affected()
         };
         self.enqueue(affected);
@@ -198,8 +203,10 @@ impl EndpointsController {
         self.metrics
             .operation("delete", deleted.as_ref().err().map_or("ok", Failure::as_str));
         match deleted {
-            Ok(()) => {
-                self.index.lock().finish_delete(key, &version.uid);
+            Ok(gone) => {
+                if gone {
+                    self.index.lock().finish_delete(key, &version.uid);
+                }
                 tracing::debug!(endpoints = %key, reason, "deleted");
                 Synced::Written
             }

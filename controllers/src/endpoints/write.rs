@@ -52,15 +52,17 @@ impl Writer {
         Ok((stored.uid(), stored.revision()))
     }
 
-    /// DELETE of exactly that version.
-    pub async fn delete(&self, key: &ObjectKey, version: &Version, deadline: Duration) -> Result<(), Failure> {
+    /// DELETE of exactly that version. Answers whether it is gone: a finalizer may keep it for a while.
+    pub async fn delete(&self, key: &ObjectKey, version: &Version, deadline: Duration) -> Result<bool, Failure> {
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(version.uid.to_string()),
             resource_version: Some(version.revision.0.to_string()),
         });
         let endpoints: Api<api::Endpoints> = Api::namespaced(self.client.clone(), &key.namespace);
         match call(deadline, endpoints.delete(&key.name, &params)).await {
-            Ok(_) | Err(Failure::NotFound) => Ok(()),
+            // The apiserver answers with what is left of the object, or else with a Status.
+            Ok(left) => Ok(left.right().is_some()),
+            Err(Failure::NotFound) => Ok(true),
             Err(failure) => Err(failure),
         }
     }

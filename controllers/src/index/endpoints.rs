@@ -23,6 +23,27 @@ pub(super) struct EndpointsEntry {
     pub epoch: Epoch,
 }
 
+/// How a write of ours ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteEnd {
+    /// It is stored under this uid and revision.
+    Stored(Uid, Revision),
+    /// The apiserver refused it.
+    Refused,
+    /// No answer came: it may be stored or not, now or in a moment.
+    Unknown,
+}
+
+/// Content that a writer of ours has sent.
+#[derive(Debug)]
+pub(super) struct Expected {
+    object: Arc<EndpointsObject>,
+    /// The watch has shown a deletion at this revision since it was sent.
+    deleted: Revision,
+    /// The answer was lost: whether it is stored, only the watch can tell.
+    answer_lost: bool,
+}
+
 /// Equal in all that we read or write; who stored it when does not matter.
 pub(super) fn same_content(one: &EndpointsObject, other: &EndpointsObject) -> bool {
     one.labels == other.labels
@@ -44,25 +65,26 @@ pub(super) fn is_leftover(object: &EndpointsObject) -> bool {
 impl Namespace {
     pub(super) fn apply_endpoints(&mut self, object: EndpointsObject, epoch: Epoch, affected: &mut Vec<Affected>) {
         let name = Arc::clone(&object.key.name);
-        let expected = self.expected.get(&name).is_some_and(|ours| same_content(ours, &object));
+        let expected = self
+            .expected
+            .get(&name)
+            .is_some_and(|ours| same_content(&ours.object, &object));
         match self.endpoints.get_mut(&name) {
             Some(entry) if is_old(object.revision, entry.object.revision) => entry.epoch = epoch,
-            Some(entry) => {
+            Some(entry) if entry.object.uid == object.uid => {
                 entry.epoch = epoch;
                 let foreign = !expected && !same_content(&entry.object, &object);
-                if entry.object.uid != object.uid {
-                    // Another object of that name: what was decided about the last one does not bind it.
-                    entry.orphan = None;
-                }
                 entry.object = Arc::new(object);
                 if foreign {
                     affected.push(self.affected(&name, Cause::Foreign));
                 }
             }
-            None => {
+            // Another object of that name: what was decided about the last one does not bind it.
+            _ => {
+                let orphan = if expected { self.too_late(&name, affected) } else { None };
                 let entry = EndpointsEntry {
                     object: Arc::new(object),
-                    orphan: None,
+                    orphan,
                     epoch,
                 };
                 self.endpoints.insert(Arc::clone(&name), entry);
@@ -71,9 +93,29 @@ impl Namespace {
                 }
             }
         }
+        if self
+            .expected
+            .get(&name)
+            .is_some_and(|ours| expected && ours.answer_lost)
+        {
+            self.expected.remove(&name);
+        }
+    }
+
+    /// For an object that we have just created: the Service may have gone while the create was under way, and nobody else would remember
+    /// to take its Endpoints away.
+    fn too_late(&self, name: &Arc<str>, affected: &mut Vec<Affected>) -> Option<Orphan> {
+        if self.services.contains_key(name) {
+            return None;
+        }
+        affected.push(self.affected(name, Cause::Service));
+        Some(Orphan::ServiceDeleted)
     }
 
     pub(super) fn delete_endpoints(&mut self, name: &Arc<str>, revision: Revision, affected: &mut Vec<Affected>) {
+        if let Some(ours) = self.expected.get_mut(name) {
+            ours.deleted = ours.deleted.max(revision);
+        }
         if self
             .endpoints
             .get(name)
@@ -92,27 +134,45 @@ impl Namespace {
         for (name, revision) in stale {
             self.delete_endpoints(&name, revision, affected);
         }
+        // A complete list has shown whatever became of writes without an answer.
+        self.expected.retain(|_, ours| !ours.answer_lost);
     }
 
     pub(super) fn expect_write(&mut self, object: &Arc<EndpointsObject>) {
-        self.expected.insert(Arc::clone(&object.key.name), Arc::clone(object));
+        let expected = Expected {
+            object: Arc::clone(object),
+            deleted: Revision::default(),
+            answer_lost: false,
+        };
+        self.expected.insert(Arc::clone(&object.key.name), expected);
     }
 
-    pub(super) fn finish_write(
-        &mut self,
-        name: &Arc<str>,
-        stored: Option<(Uid, Revision)>,
-        epoch: Epoch,
-        affected: &mut Vec<Affected>,
-    ) {
-        let expected = self.expected.remove(name);
-        let (Some(expected), Some((uid, revision))) = (expected, stored) else {
+    pub(super) fn finish_write(&mut self, name: &Arc<str>, end: WriteEnd, epoch: Epoch, affected: &mut Vec<Affected>) {
+        let (uid, revision) = match end {
+            WriteEnd::Stored(uid, revision) => (uid, revision),
+            WriteEnd::Refused => {
+                self.expected.remove(name);
+                return;
+            }
+            WriteEnd::Unknown => {
+                // It may still turn up in the watch, and is ours then.
+                if let Some(ours) = self.expected.get_mut(name) {
+                    ours.answer_lost = true;
+                }
+                return;
+            }
+        };
+        let Some(Expected { object, deleted, .. }) = self.expected.remove(name) else {
             return;
         };
+        if deleted > revision {
+            // The watch was faster than the reply, and what we wrote is gone again.
+            return;
+        }
         let stored = EndpointsObject {
             uid,
             revision,
-            ..Arc::unwrap_or_clone(expected)
+            ..Arc::unwrap_or_clone(object)
         };
         match self.endpoints.get_mut(name) {
             Some(entry) if is_old(stored.revision, entry.object.revision) => {}
@@ -121,17 +181,12 @@ impl Namespace {
                 entry.epoch = epoch;
             }
             None => {
-                // The Service may have gone while the create was under way: nobody else would remember to take its Endpoints away.
-                let orphan = (!self.services.contains_key(name)).then_some(Orphan::ServiceDeleted);
                 let entry = EndpointsEntry {
                     object: Arc::new(stored),
-                    orphan,
+                    orphan: self.too_late(name, affected),
                     epoch,
                 };
                 self.endpoints.insert(Arc::clone(name), entry);
-                if orphan.is_some() {
-                    affected.push(self.affected(name, Cause::Service));
-                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::endpoints::{EndpointsEntry, Orphan, is_leftover};
+use super::endpoints::{EndpointsEntry, Expected, Orphan, is_leftover};
 use super::pairs::{Pairs, matches};
 use super::pods::Pods;
 use super::services::ServiceEntry;
@@ -31,8 +31,8 @@ pub(super) struct Namespace {
     pub(super) match_all: Vec<Arc<str>>,
     pub(super) pods: Pods,
     pub(super) endpoints: HashMap<Arc<str>, EndpointsEntry, ahash::RandomState>,
-    /// Content that a writer is sending right now.
-    pub(super) expected: HashMap<Arc<str>, Arc<EndpointsObject>, ahash::RandomState>,
+    /// Content that a writer of ours has sent.
+    pub(super) expected: HashMap<Arc<str>, Expected, ahash::RandomState>,
     pub(super) pairs: Pairs,
 }
 

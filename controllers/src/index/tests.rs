@@ -226,7 +226,7 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
     };
     index.apply_endpoints(stored.clone());
     assert_eq!(affected(&mut index), []);
-    index.finish_write(&key("web"), Some((stored.uid.clone(), stored.revision)));
+    index.finish_write(&key("web"), WriteEnd::Stored(stored.uid.clone(), stored.revision));
     assert_eq!(*index.snapshot(&key("web")).endpoints.unwrap(), stored);
 
     // The echo after the reply, and an older event in between.
@@ -236,7 +236,7 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
         ..stored.clone()
     };
     index.expect_write(&Arc::new(next.clone()));
-    index.finish_write(&key("web"), Some((next.uid.clone(), next.revision)));
+    index.finish_write(&key("web"), WriteEnd::Stored(next.uid.clone(), next.revision));
     index.apply_endpoints(EndpointsObject {
         revision: Revision(4),
         ..stored
@@ -256,17 +256,56 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
 
 #[test]
 fn endpoints_created_while_their_service_went_are_taken_away() {
+    for echo_first in [false, true] {
+        let mut index = Index::default();
+        index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+        index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+        index.delete_service(&key("web"), Revision(2));
+        index.take_affected();
+        if echo_first {
+            index.apply_endpoints(endpoints("web", "e", 3, true));
+        }
+        index.finish_write(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(3)));
+        assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)]);
+        assert_eq!(index.snapshot(&key("web")).orphan, Some(Orphan::ServiceDeleted));
+        index.finish_delete(&key("web"), &Uid::parse("e"));
+        index.delete_endpoints(&key("web"), Revision(4));
+        assert!(index.namespaces.is_empty(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn a_create_whose_answer_was_lost_is_known_as_ours_when_it_turns_up() {
     let mut index = Index::default();
     index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
     index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_write(&key("web"), WriteEnd::Unknown);
     index.delete_service(&key("web"), Revision(2));
     index.take_affected();
-    index.finish_write(&key("web"), Some((Uid::parse("e"), Revision(3))));
+    index.apply_endpoints(endpoints("web", "e", 3, true));
     assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)]);
     assert_eq!(index.snapshot(&key("web")).orphan, Some(Orphan::ServiceDeleted));
-    index.finish_delete(&key("web"), &Uid::parse("e"));
     index.delete_endpoints(&key("web"), Revision(4));
     assert!(index.namespaces.is_empty(), "nothing is left behind");
+
+    // One that never turns up is forgotten with the next complete list.
+    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_write(&key("web"), WriteEnd::Unknown);
+    index.begin(Kind::Endpoints);
+    index.sweep(Kind::Endpoints);
+    assert!(index.namespaces.is_empty());
+}
+
+#[test]
+fn a_reply_that_comes_after_the_deletion_does_not_bring_the_object_back() {
+    let mut index = Index::default();
+    index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+    index.apply_endpoints(endpoints("web", "e", 2, true));
+    index.delete_endpoints(&key("web"), Revision(3));
+    index.take_affected();
+    index.finish_write(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(2)));
+    assert!(index.snapshot(&key("web")).endpoints.is_none());
 }
 
 #[derive(Clone, Debug)]
