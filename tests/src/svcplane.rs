@@ -48,6 +48,13 @@ pub fn shared() -> &'static Svcplane {
         .unwrap_or_else(|error| panic!("the shared svcplane did not start: {error}"))
 }
 
+/// Waits until no other test of this process holds what this returns. A test that starts an active svcplane of its own
+/// holds it: active ones with Leases of their own would all write the same objects.
+pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+    static ACTIVE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    ACTIVE.lock().await
+}
+
 /// As [`shared`], but behind a fault proxy of its own, which counts its writes and makes them fail. A test binary uses
 /// one of the two, since only one svcplane leads.
 ///
