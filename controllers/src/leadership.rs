@@ -17,13 +17,15 @@ pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, sy
         while term.check(Instant::now()).is_err() {
             term.changed().await;
         }
+        // Read before the keys are handed out: a change from now on makes them all due again.
+        let mode = controller.gate.mode();
         controller.queue.open();
         let (keys, counts) = {
             let mut index = controller.index.lock();
             (index.start_term(), index.counts())
         };
         tracing::info!(
-            mode = ?controller.gate.mode(),
+            ?mode,
             services = counts.services,
             pods = counts.pods,
             endpoints_without_service = counts.endpoints_without_service,
@@ -32,7 +34,6 @@ pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, sy
         for key in &keys {
             controller.queue.add(key, Duration::ZERO);
         }
-        let mode = controller.gate.mode();
         loop {
             if term.changed().await.standing == Standing::Follower {
                 controller.queue.close();

@@ -169,7 +169,7 @@ async fn old_work_of_a_leader_that_was_stopped_is_not_done() {
     set_all(false).await;
     let waiting = |depth: f64| depth >= SERVICES as f64;
     rig.leader
-        .wait_metric("workqueue_depth", &[], SOON, waiting)
+        .wait_metric("svcplane_workqueue_delayed", &[], SOON, waiting)
         .await
         .unwrap();
     assert!(noticed.elapsed() < PERIOD, "the machine is too slow for this test");

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use kube::core::Status;
 
+/// A longer wait in seconds is not believed: an admission webhook's answer comes through with the wait it asks for, and work must not
+/// rest for a day on its word.
+const LONGEST_WAIT: u32 = 60;
+
 /// Why a call did not succeed. `Display` is one line for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -21,7 +25,7 @@ pub enum Failure {
     Forbidden(String),
     /// 422: the apiserver found the object invalid; the text names the field.
     Invalid(String),
-    /// 429, or another answer that says when to come back.
+    /// 429, or another answer that says when to come back: in a minute at the latest.
     Throttled(Duration),
     /// Any other answer that is an error: its HTTP code and text.
     Refused(u16, String),
@@ -68,7 +72,7 @@ impl Failure {
 
     fn from_status(status: &Status) -> Self {
         let details = status.details.as_ref();
-        let wait = details.map_or(0, |details| details.retry_after_seconds);
+        let wait = details.map_or(0, |details| details.retry_after_seconds.min(LONGEST_WAIT));
         let terminating = details.is_some_and(|details| {
             details
                 .causes
@@ -182,6 +186,15 @@ mod tests {
             (
                 status(503, "ServiceUnavailable", Some(details("", 3))),
                 Failure::Throttled(Duration::from_secs(3)),
+            ),
+            // Also the answer of an admission webhook comes through with its own idea of the wait.
+            (
+                status(429, "TooManyRequests", Some(details("", 86_400))),
+                Failure::Throttled(Duration::from_mins(1)),
+            ),
+            (
+                status(504, "Timeout", Some(details("", u32::MAX))),
+                Failure::Throttled(Duration::from_mins(1)),
             ),
             (status(500, "InternalError", None), Failure::Refused(500, "text".into())),
         ];

@@ -13,8 +13,8 @@ use super::repack;
 /// For Services with a selector that are not `ExternalName`; the caller leaves the others alone. Not truncated: [`super::plan`] does that.
 ///
 /// * A Pod counts unless it is finished, has no address of the Service's family, or is being deleted while the Service does not publish
-///   not-ready addresses. Upstream also lists a Pod that has an address and no Node; the apiserver then refuses the whole object and it
-///   freezes, so such a Pod is left out here.
+///   not-ready addresses. Upstream also lists a Pod that has an address and no Node, or a loopback or link-local address; the apiserver
+///   then refuses the whole object and it freezes, so such a Pod is left out here.
 /// * A port that a Pod cannot resolve is missing for that Pod alone; a Pod that resolves none is not listed.
 /// * A headless Service without ports lists its Pods without ports; any other Service without ports lists nothing.
 pub fn compute(service: &Service, pods: &[Arc<Pod>]) -> Vec<Subset> {
@@ -64,7 +64,16 @@ fn listed(service: &Service, pod: &Pod) -> Option<(IpAddr, Arc<str>)> {
         Some(IpFamily::V6) => pod.ips.iter().find(|ip| ip.is_ipv6()),
         None => pod.ips.first(),
     }?;
-    Some((*ip, node_name))
+    may_be_endpoint(*ip).then_some((*ip, node_name))
+}
+
+/// The apiserver's rule (`ValidateEndpointIP`): one address that breaks it, and it refuses the whole object.
+fn may_be_endpoint(ip: IpAddr) -> bool {
+    let link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local() || matches!(ip.octets(), [224, 0, 0, _]),
+        IpAddr::V6(ip) => ip.is_unicast_link_local() || matches!(ip.octets(), [0xff, scope, ..] if scope & 0x0f == 2),
+    };
+    !(ip.is_unspecified() || ip.is_loopback() || link_local)
 }
 
 /// The number that a Service port leads to in `pod`; `None` = the Pod declares no such port under that protocol.

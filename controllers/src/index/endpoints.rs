@@ -70,6 +70,15 @@ impl Namespace {
             .get(&name)
             .is_some_and(|ours| same_content(&ours.object, &object));
         match self.endpoints.get_mut(&name) {
+            // What we laid over is what we sent; admission has made something else of it. It would do so again: no reason to write at once.
+            Some(entry)
+                if object.revision == entry.object.revision
+                    && entry.object.uid == object.uid
+                    && !same_content(&entry.object, &object) =>
+            {
+                entry.epoch = epoch;
+                entry.object = Arc::new(object);
+            }
             Some(entry) if is_old(object.revision, entry.object.revision) => entry.epoch = epoch,
             Some(entry) if entry.object.uid == object.uid => {
                 entry.epoch = epoch;
@@ -116,14 +125,14 @@ impl Namespace {
         if let Some(ours) = self.expected.get_mut(name) {
             ours.deleted = ours.deleted.max(revision);
         }
-        if self
-            .endpoints
-            .get(name)
-            .is_some_and(|entry| !is_older(revision, entry.object.revision))
-        {
-            self.endpoints.remove(name);
-            affected.push(self.affected(name, Cause::Foreign));
+        let Some(entry) = self.endpoints.get(name) else { return };
+        if is_older(revision, entry.object.revision) {
+            return;
         }
+        // One that was to go has not been disturbed.
+        let cause = entry.orphan.map_or(Cause::Foreign, |_| Cause::Service);
+        self.endpoints.remove(name);
+        affected.push(self.affected(name, cause));
     }
 
     pub(super) fn sweep_endpoints(&mut self, epoch: Epoch, affected: &mut Vec<Affected>) {

@@ -308,6 +308,36 @@ fn a_reply_that_comes_after_the_deletion_does_not_bring_the_object_back() {
     assert!(index.snapshot(&key("web")).endpoints.is_none());
 }
 
+/// Admission may add to what a write sends, and the reply is asked for metadata alone.
+#[test]
+fn what_the_apiserver_made_of_a_write_counts_and_not_what_was_sent() {
+    let mut index = Index::default();
+    index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+    index.take_affected();
+    let stored = EndpointsObject {
+        annotations: labels(&[("added", "by a policy")]),
+        finalizers: vec!["example.net/added".into()],
+        ..endpoints("web", "e", 2, true)
+    };
+    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_write(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(2)));
+    index.apply_endpoints(stored.clone());
+    assert_eq!(*index.snapshot(&key("web")).endpoints.unwrap(), stored);
+    assert_eq!(affected(&mut index), [], "admission would do the same again");
+}
+
+/// The patience with other writers must not grow by our own deletions.
+#[test]
+fn endpoints_that_go_with_their_service_are_not_somebody_elses_doing() {
+    let mut index = Index::default();
+    index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+    index.apply_endpoints(endpoints("web", "e", 2, true));
+    index.delete_service(&key("web"), Revision(3));
+    index.take_affected();
+    index.delete_endpoints(&key("web"), Revision(4));
+    assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Pod(u8, Vec<(u8, u8)>, bool),

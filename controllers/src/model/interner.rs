@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+/// Longer texts (annotations) are not shared: they do not recur, and those that nobody needs any more would pile up between two sweeps.
+/// Label keys, the longest texts that recur, have at most 317 bytes.
+const LONGEST_SHARED: usize = 512;
+
 /// Hands out the same `Arc<str>` for the same text for as long as somebody holds it.
 #[derive(Debug)]
 pub struct Interner {
@@ -19,8 +23,11 @@ impl Default for Interner {
 }
 
 impl Interner {
-    /// The shared copy of `text`.
+    /// The shared copy of `text`; one of its own if it is long.
     pub fn get(&mut self, text: &str) -> Arc<str> {
+        if text.len() > LONGEST_SHARED {
+            return text.into();
+        }
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }
@@ -59,5 +66,19 @@ mod tests {
         }
         assert!(interner.len() <= 1025, "{} texts held", interner.len());
         assert!(Arc::ptr_eq(&kept, &interner.get("web")));
+    }
+
+    /// An annotation may be 256 KB long and change a thousand times.
+    #[test]
+    fn long_texts_are_not_held() {
+        let mut interner = Interner::default();
+        for number in 0..100 {
+            let text = format!("{number:01000}");
+            assert_eq!(&*interner.get(&text), text);
+        }
+        assert!(interner.is_empty());
+        // The longest label key: a prefix of 253, a slash, a name of 63.
+        interner.get(&"k".repeat(317));
+        assert_eq!(interner.len(), 1);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::jiff::civil;
 use serde::{Deserialize, Deserializer};
 
 use super::nullable;
@@ -126,4 +127,12 @@ pub(super) fn pairs(map: Option<BTreeMap<String, String>>, interner: &mut Intern
 
 pub(super) fn seconds(time: Option<&Time>) -> Option<Timestamp> {
     time.map(|time| Timestamp(time.0.as_second()))
+}
+
+/// A time as the apiserver writes it, in UTC and without a fraction; `None` for any other text, such as a year of five digits. Reads the
+/// last hours of the year 9999 too, a common "never", which the API type's parser refuses.
+pub(super) fn read_time(text: &str) -> Option<Timestamp> {
+    let time: civil::DateTime = text.strip_suffix('Z')?.parse().ok()?;
+    let epoch = civil::date(1970, 1, 1).at(0, 0, 0, 0);
+    Some(Timestamp(time.duration_since(epoch).as_secs()))
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1 as api;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
@@ -76,7 +76,9 @@ struct Condition {
     kind: String,
     #[serde(deserialize_with = "nullable")]
     status: String,
-    last_transition_time: Option<Time>,
+    /// As text: whoever may write the status sets it to any time, and one that the API type cannot hold must not end the watch.
+    #[serde(deserialize_with = "nullable")]
+    last_transition_time: String,
 }
 
 impl WirePod {
@@ -118,7 +120,7 @@ impl WirePod {
             },
             terminating: metadata.deletion_timestamp.is_some(),
             ready: ready.is_some_and(|condition| condition.status == "True"),
-            ready_transition: ready.and_then(|condition| meta::seconds(condition.last_transition_time.as_ref())),
+            ready_transition: ready.and_then(|condition| meta::read_time(&condition.last_transition_time)),
             ips,
             ports,
         };

@@ -88,6 +88,27 @@ fn null_empty_and_absent_are_the_same() {
     assert_eq!(endpoints(bare), endpoints(nulls));
 }
 
+/// A Pod that cannot be read would end the watch of all Pods, and whoever may write its status sets this time.
+#[test]
+fn a_transition_time_of_any_year_is_read_or_passed_over() {
+    let transition = |time: serde_json::Value| {
+        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": time});
+        let (pod, _) = pod(json!({"metadata": {"name": "p", "namespace": "marsh"}, "status": {"conditions": [ready]}}));
+        assert!(pod.ready);
+        pod.ready_transition
+    };
+    for (time, want) in [
+        ("2026-11-30T09:59:00Z", Some(1_796_032_740)),
+        ("9999-12-31T23:59:59Z", Some(253_402_300_799)),
+        ("0001-01-01T00:00:00Z", Some(-62_135_596_800)),
+        ("10000-01-01T00:00:00Z", None),
+        ("", None),
+    ] {
+        assert_eq!(transition(json!(time)), want.map(Timestamp), "{time}");
+    }
+    assert_eq!(transition(json!(null)), None);
+}
+
 #[test]
 fn selectors_nil_and_empty_are_told_apart() {
     let with = |selector: serde_json::Value| {

@@ -87,7 +87,12 @@ impl Svcplane {
         let idle = |page: &Metrics| {
             let services = page.sum("svcplane_objects", &[("resource", "services")]);
             let syncs = page.sum("svcplane_syncs_total", &[]);
-            let in_hand = page.sum("workqueue_depth", &[]) + page.sum("workqueue_unfinished_work_seconds", &[]);
+            let backlog = [
+                "workqueue_depth",
+                "svcplane_workqueue_delayed",
+                "workqueue_unfinished_work_seconds",
+            ];
+            let in_hand: f64 = backlog.iter().map(|name| page.sum(name, &[])).sum();
             let leads = page.sum("leader_election_master_status", &[]);
             if leads > 0.5 && services > 0.5 && syncs >= services && in_hand == 0.0 {
                 return Ok(());

@@ -97,6 +97,43 @@ fn a_pod_that_cannot_be_listed_does_not_hold_up_the_others() {
     assert_eq!(ips(&subsets), [(vec!["10.201.4.2"], vec![])]);
 }
 
+/// The apiserver takes these as addresses of a Pod and refuses them in Endpoints.
+#[test]
+fn a_pod_with_an_address_that_endpoints_may_not_hold_does_not_hold_up_the_others() {
+    let mut service = service_with("rail", &[numbered("", 80)]);
+    service.family = None;
+    for refused in [
+        "0.0.0.0",
+        "127.0.0.1",
+        "127.9.9.9",
+        "169.254.7.7",
+        "224.0.0.251",
+        "::",
+        "::1",
+        "fe80::7",
+        "febf::1",
+        "ff02::fb",
+        "ff12::1",
+    ] {
+        let subsets = compute(
+            &service,
+            &pods([pod("rail-1", &[refused]), pod("rail-2", &["10.201.4.2"])]),
+        );
+        assert_eq!(ips(&subsets), [(vec!["10.201.4.2"], vec![])], "{refused}");
+    }
+    for taken in [
+        "10.201.4.1",
+        "128.0.0.1",
+        "224.0.1.1",
+        "fec0::1",
+        "ff05::2",
+        "fd5a:77::1",
+    ] {
+        let subsets = compute(&service, &pods([pod("rail-1", &[taken])]));
+        assert_eq!(ips(&subsets), [(vec![taken], vec![])]);
+    }
+}
+
 #[test]
 fn three_hundred_failed_pods_leave_nothing() {
     let service = service_with("snipe", &[numbered("", 80)]);
