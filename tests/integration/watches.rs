@@ -107,7 +107,7 @@ async fn a_watch_that_ends_in_any_way_goes_on_where_it_was() {
         let started = Instant::now();
         rig.follows().await;
         let took = started.elapsed();
-        assert!(took < Duration::from_secs(10), "{how:?}: {took:?}");
+        assert!(took < Duration::from_secs(15), "{how:?}: {took:?}");
     }
     for resource in ["pods", "services", "endpoints"] {
         rig.relists(resource, 0.0).await;
@@ -119,7 +119,7 @@ async fn a_watch_that_ends_in_any_way_goes_on_where_it_was() {
 /// Spec endpoints.md 6.10: where the reference waits a second, or writes twice.
 #[tokio::test]
 async fn late_events_of_our_own_writes_cost_neither_a_write_nor_time() {
-    const LATE: Duration = Duration::from_millis(500);
+    const LATE: Duration = Duration::from_secs(1);
     let rig = Rig::new().await;
     let late = Action::DelayEvents(LATE);
     rig.proxy().rule(Match::watches("endpoints"), late, Times::Always);
