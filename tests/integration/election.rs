@@ -14,7 +14,7 @@ use svcplane_tests::eventually::stays;
 use svcplane_tests::lease;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::process::Exit;
-use svcplane_tests::proxy::{Action, Match, Record, Refusal, Times};
+use svcplane_tests::proxy::{Action, FaultProxy, Match, Record, Refusal, Times};
 use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane, alone};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -298,6 +298,40 @@ async fn one_or_two_failed_renewals_cost_nothing() {
     let rule = leader.proxy().rule(lease_writes(), refused(), Times::Always);
     leader.wait_metric(transitions, &[], SOON, |it| it > 1.5).await.unwrap();
     assert!(rule.hits() >= 3, "{} tries", rule.hits());
+}
+
+/// The server did it and we do not know.
+#[tokio::test]
+async fn a_lost_reply_costs_no_leadership() {
+    let namespace = namespace().await;
+    let proxy = FaultProxy::start(cluster::shared()).unwrap();
+    let create = lease_writes().method(Method::POST);
+    let rule = proxy.rule(create, Action::LoseReply, Times::First(1));
+    let replica = Replica::start_behind(proxy, cluster::shared(), observer(&namespace))
+        .await
+        .unwrap();
+    rule.wait_hits(1, SOON).await.unwrap();
+    replica.wait_leader().await.unwrap();
+    let before = namespace.lease().await.unwrap();
+    let conflict = Action::Refuse(Refusal::conflict());
+    for fault in [Action::LoseReply, Action::CutReply, Action::ResetBefore, conflict] {
+        let text = format!("{fault:?}");
+        let writes = lease_writes().method(Method::PUT);
+        let rule = replica.proxy().rule(writes.clone(), fault, Times::First(1));
+        rule.wait_hits(1, SOON).await.unwrap();
+        replica.proxy().clear_records();
+        let renewed = |writes: &[Record]| writes.iter().any(|it| it.status == Some(200));
+        let renewed = replica.proxy().wait_requests(&writes, SOON, renewed).await;
+        renewed.unwrap_or_else(|error| panic!("{text}: {error:#}"));
+        assert!(replica.leads().await.unwrap(), "{text}");
+    }
+    let after = namespace.lease().await.unwrap();
+    assert_eq!(
+        (after.acquire_time, after.lease_transitions),
+        (before.acquire_time, Some(0))
+    );
+    let page = replica.metrics().await.unwrap();
+    assert_eq!(page.get("svcplane_leader_election_transitions_total", &[]), Some(1.0));
 }
 
 #[tokio::test]

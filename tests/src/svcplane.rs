@@ -2,6 +2,7 @@
 
 mod builder;
 mod replica;
+mod waiting;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use http::StatusCode;
-use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
 
 pub use self::builder::{Builder, SHORT_LEASE};
 pub use self::replica::Replica;
@@ -164,17 +163,6 @@ impl Svcplane {
         Ok(self.get("/readyz").await?.0 == StatusCode::OK)
     }
 
-    /// Waits for `/readyz`.
-    ///
-    /// # Errors
-    /// It is not ready after a minute, or has ended.
-    pub async fn wait_ready(&self) -> Result<()> {
-        self.wait_until("ready", DEADLINE, async || {
-            self.readyz().await.unwrap_or(false).then_some(())
-        })
-        .await
-    }
-
     /// Whether it leads: `leader_election_master_status{name="svcplane"}` is 1.
     ///
     /// # Errors
@@ -185,85 +173,6 @@ impl Svcplane {
             .await?
             .get("leader_election_master_status", &[("name", "svcplane")]);
         Ok(status.is_some_and(|status| status > 0.5))
-    }
-
-    /// Waits until it leads.
-    ///
-    /// # Errors
-    /// It does not lead after a minute, or has ended.
-    pub async fn wait_leader(&self) -> Result<()> {
-        self.wait_until("leading", DEADLINE, async || {
-            self.leads().await.unwrap_or(false).then_some(())
-        })
-        .await
-    }
-
-    /// Waits until the check accepts a page of metrics, and returns what it makes of it.
-    ///
-    /// # Errors
-    /// It has not before the deadline, or the process has ended; with the check's last reason.
-    pub async fn wait_metrics<T>(
-        &self,
-        what: &str,
-        deadline: Duration,
-        check: impl Fn(&Metrics) -> Result<T, String>,
-    ) -> Result<T> {
-        let reason = Mutex::new("no page was read yet".to_string());
-        let look = async || {
-            let checked = match self.metrics().await {
-                Ok(page) => check(&page),
-                Err(error) => Err(format!("{error:#}")),
-            };
-            checked.map_err(|why| *reason.lock() = why).ok()
-        };
-        let found = self.wait_until(what, deadline, look).await;
-        found.with_context(|| format!("metrics: {}", reason.lock()))
-    }
-
-    /// Waits until this metric, summed over the series with these labels, satisfies the check.
-    ///
-    /// # Errors
-    /// As [`Svcplane::wait_metrics`].
-    pub async fn wait_metric(
-        &self,
-        name: &str,
-        labels: &[(&str, &str)],
-        deadline: Duration,
-        check: impl Fn(f64) -> bool,
-    ) -> Result<f64> {
-        let look = |page: &Metrics| match page.sum(name, labels) {
-            value if check(value) => Ok(value),
-            value => Err(format!("{name}{labels:?} is {value}")),
-        };
-        self.wait_metrics(&format!("showing a good {name}"), deadline, look)
-            .await
-    }
-
-    /// Waits until it has looked at everything it knows of and has nothing in hand: it leads, its first lists are
-    /// complete, each Service known was looked at, and nothing waits.
-    ///
-    /// # Errors
-    /// It is not idle after a minute.
-    pub async fn wait_idle(&self) -> Result<()> {
-        let idle = |page: &Metrics| {
-            let services = page.sum("svcplane_objects", &[("resource", "services")]);
-            let syncs = page.sum("svcplane_syncs_total", &[]);
-            let backlog = [
-                "workqueue_depth",
-                "svcplane_workqueue_delayed",
-                "workqueue_unfinished_work_seconds",
-            ];
-            let in_hand: f64 = backlog.iter().map(|name| page.sum(name, &[])).sum();
-            let leads = page.sum("leader_election_master_status", &[]);
-            if leads > 0.5 && services > 0.5 && syncs >= services && in_hand == 0.0 {
-                return Ok(());
-            }
-            Err(format!(
-                "leads {leads}, {services} Services, {syncs} syncs, {in_hand} in hand"
-            ))
-        };
-        self.wait_ready().await?;
-        self.wait_metrics("idle", DEADLINE, idle).await
     }
 
     /// Sends a signal.
@@ -330,48 +239,6 @@ impl Svcplane {
             .filter_map(|line| serde_json::from_str::<Value>(&line).ok())
             .filter(|entry| field(entry, "message") == Some(message))
             .collect()
-    }
-
-    /// Waits for a line of its log with exactly this message.
-    ///
-    /// # Errors
-    /// None before the deadline, or it has ended without.
-    pub async fn wait_log(&self, message: &str, deadline: Duration) -> Result<Value> {
-        let look = async || self.log_entries(message).into_iter().next();
-        self.wait_until(&format!("logging \"{message}\""), deadline, look).await
-    }
-
-    /// The part after the colon is what svcplane chose.
-    async fn wait_listening(&self, message: &str) -> Result<String> {
-        let entry = self.wait_log(message, DEADLINE).await?;
-        let address = field(&entry, "address").with_context(|| format!("\"{message}\" without a field address"))?;
-        Ok(format!("http://{address}"))
-    }
-
-    async fn wait_until<T>(&self, what: &str, deadline: Duration, look: impl AsyncFn() -> Option<T>) -> Result<T> {
-        let end = Instant::now() + deadline;
-        loop {
-            // Before the look: what it wrote before it ended counts.
-            let exit = self.process.exit();
-            if let Some(found) = look().await {
-                return Ok(found);
-            }
-            if let Some(exit) = exit {
-                bail!(
-                    "{} ended with {exit} before {what}{}",
-                    self.process.name(),
-                    self.tails()
-                );
-            }
-            if Instant::now() >= end {
-                bail!(
-                    "{} is not {what} after {deadline:?}{}",
-                    self.process.name(),
-                    self.tails()
-                );
-            }
-            sleep(POLL).await;
-        }
     }
 
     fn tails(&self) -> String {
