@@ -90,8 +90,8 @@ async fn an_apiserver_that_is_away_is_asked_more_and_more_seldom() {
     replica.proxy().clear_records();
     let cut = Instant::now();
     let away = replica.proxy().cut_off("");
-    let pods = Match::watches("pods");
-    let four = |watches: &[Record]| watches.len() >= 4;
+    let pods = Match::any().resource("pods");
+    let four = |requests: &[Record]| requests.len() >= 4;
     replica.proxy().wait_requests(&pods, SOON, four).await.unwrap();
     let took = cut.elapsed();
     assert!(took >= Duration::from_millis(2500), "{took:?}");
