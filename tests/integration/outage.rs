@@ -83,6 +83,8 @@ async fn an_apiserver_that_is_away_is_asked_more_and_more_seldom() {
         .filter(|line| line.contains("cannot reach the apiserver"))
         .collect();
     assert!((1..=2).contains(&complaints.len()), "{complaints:?}");
+    let errors = lines.iter().filter(|line| line.contains("\"level\":\"ERROR\"")).count();
+    assert_eq!(errors, complaints.len(), "nobody else complains: {lines:#?}");
     away.remove();
     replica.wait_idle().await.unwrap();
 
