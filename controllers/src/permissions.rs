@@ -69,10 +69,10 @@ pub fn needed(mode: Mode, lease_namespace: Option<&str>) -> Vec<Right> {
 }
 
 /// Those of `rights` that this account does not have.
-pub async fn missing(client: &Client, rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
+pub async fn missing(client: &Client, rights: &[Right]) -> Result<Vec<Right>, Failure> {
     let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let params = PostParams::default();
-    let answers = rights.into_iter().map(|right| {
+    let answers = rights.iter().cloned().map(|right| {
         let (reviews, params) = (&reviews, &params);
         async move {
             let review = SelfSubjectAccessReview {

@@ -11,7 +11,7 @@ use prometheus::Registry;
 use svcplane_runtime::admin::{AdminServer, DebugServer, Probes};
 use svcplane_runtime::client;
 use svcplane_runtime::events::{self, EventWriter};
-use svcplane_runtime::leader::{LeaderElection, TermHandle, identity};
+use svcplane_runtime::leader::{LeaderElection, LeaseConfig, TermHandle, identity};
 use svcplane_runtime::metrics::{BuildInfo, Metrics};
 use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
@@ -133,33 +133,23 @@ async fn build(
     let name = identity();
     let user_agent = format!("svcplane/{} ({name})", env!("CARGO_PKG_VERSION"));
     let client = client::connect(config.clone(), &user_agent, &metrics).map_err(because)?;
-
-    let (election, term) = match args.leader_election.config().map_err(because)? {
-        Some(lease) => {
-            // A client of its own: a full pool of writes must not hold up a renewal.
-            let client = client::connect(config, &user_agent, &metrics).map_err(because)?;
-            let namespace = lease.namespace.clone();
-            let status = metrics.leader_election(&lease.name);
-            let (election, term) = LeaderElection::new(client, lease, name.clone(), status);
-            (Some((election, namespace)), term)
-        }
-        None => (None, TermHandle::unelected()),
-    };
-    let progress = election.as_ref().map(|(election, _)| election.progress());
-    let lease_namespace = election.as_ref().map(|(_, namespace)| namespace.clone());
+    // The election has a client of its own: a full pool of writes must not hold up a renewal.
+    let for_election = client::connect(config, &user_agent, &metrics).map_err(because)?;
+    let lease = args.leader_election.config().map_err(because)?;
+    let rights = permissions::needed(args.mode, lease.as_ref().map(|lease| lease.namespace.as_str()));
+    let (election, term) = elect(lease, for_election, &name, &metrics);
 
     let index = Arc::new(Mutex::new(Index::default()));
     let collector = IndexCollector::new(Arc::clone(&index)).map_err(because)?;
     registry.register(Box::new(collector)).map_err(because)?;
     let queue = Queue::new(RETRY, metrics.workqueue("endpoint"));
     *work = Some(queue.clone());
-    let gate = Gate::new(term.clone(), args.mode);
     let (sink, waiting) = events::queue(&metrics);
     let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
     let controller = Arc::new(EndpointsController {
         index: Arc::clone(&index),
-        queue,
-        gate: gate.clone(),
+        queue: queue.clone(),
+        gate: Gate::new(term.clone(), args.mode),
         writer: Writer::new(client.clone()),
         events: sink,
         metrics: EndpointsMetrics::new(&registry).map_err(because)?,
@@ -167,88 +157,122 @@ async fn build(
         trigger: Mutex::new(TriggerTracker::default()),
         contention: Mutex::new(Contention::default()),
     });
-    let synced = [
-        Readiness::new("services"),
-        Readiness::new("pods"),
-        Readiness::new("endpoints"),
-    ];
-    let [services, pods, endpoints] = &synced;
+    let synced = ["services", "pods", "endpoints"].map(Readiness::new);
+    let electing = Readiness::new("leader election");
+    let state = Debug {
+        identity: name,
+        gate: controller.gate.clone(),
+        term: term.clone(),
+        index: Arc::clone(&index),
+        queue,
+        synced: synced.to_vec(),
+    };
+    let probes = probes(&synced, election.as_ref(), electing.clone());
+    serve_http(args, tasks, stops, probes, &metrics, state).await?;
 
-    let mut probes = Probes::new();
-    for ready in synced.clone() {
-        let name = ready.name();
-        probes = probes.ready(name, move || {
-            if ready.is_raised() {
-                Ok(())
-            } else {
-                Err(format!("the first list of {name} is not complete"))
-            }
-        });
-    }
-    if let Some(progress) = progress {
-        probes = probes.live("leader election", move || progress.check(Instant::now()));
-    }
-    let admin = AdminServer::bind(args.admin.admin_address, probes, metrics.clone())
-        .await
-        .map_err(because)?;
-    tasks.spawn("admin server", &stops.rest, admin.run(stops.rest.clone()));
-    if let Some(address) = args.admin.debug_address {
-        let state = Debug {
-            identity: name,
-            gate,
-            term: term.clone(),
-            index: Arc::clone(&index),
-            queue: controller.queue.clone(),
-            synced: synced.to_vec(),
-        };
-        let debug = DebugServer::bind(address, move || state.show())
-            .await
-            .map_err(because)?;
-        tasks.spawn("debug server", &stops.rest, debug.run(stops.rest.clone()));
-    }
+    let minor = start::admit(&client, &server, &rights).await.map_err(RunError)?;
 
-    let minor = start::reach(&client, &server).await;
-    let rights = permissions::needed(args.mode, lease_namespace.as_deref());
-    let missing = permissions::missing(&client, rights).await.map_err(because)?;
-    if !missing.is_empty() {
-        return Err(RunError(permissions::complaint(&missing)));
-    }
-
-    let style = watch::list_style(args.watch_list, minor);
     let feed = Feed {
         interner: Arc::new(Mutex::new(Interner::default())),
         index,
         controller: Arc::clone(&controller),
     };
+    let style = watch::list_style(args.watch_list, minor);
     let watches = Watches {
         client,
         style,
         metrics,
         feed,
     };
+    let [services, pods, endpoints] = &synced;
     watches.start::<WireService>(tasks, stops, services);
     watches.start::<WirePod>(tasks, stops, pods);
     watches.start::<WireEndpoints>(tasks, stops, endpoints);
     tasks.spawn("events", &stops.rest, events.run(stops.rest.clone()));
-    if let Some((election, _)) = election {
+    if let Some(election) = election {
+        electing.raise();
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }
     if args.controllers.runs(CONTROLLER) {
-        for _ in 0..args.concurrent_endpoint_syncs {
-            tasks.spawn(
-                "endpoints worker",
-                &stops.work,
-                until(&stops.work, Arc::clone(&controller).work()),
-            );
-        }
-        if !args.min_resync_period.is_zero() {
-            let resync = resync(Arc::clone(&controller), args.min_resync_period);
-            tasks.spawn("resync", &stops.work, until(&stops.work, resync));
-        }
-        let lead = lead(controller, term, synced.to_vec());
-        tasks.spawn("leadership", &stops.work, until(&stops.work, lead));
+        start_controller(args, tasks, stops, &controller, term, synced.to_vec());
     }
     Ok(())
+}
+
+fn elect(
+    lease: Option<LeaseConfig>,
+    client: Client,
+    name: &str,
+    metrics: &Metrics,
+) -> (Option<LeaderElection>, TermHandle) {
+    let Some(lease) = lease else {
+        return (None, TermHandle::unelected());
+    };
+    let status = metrics.leader_election(&lease.name);
+    let (election, term) = LeaderElection::new(client, lease, name.to_owned(), status);
+    (Some(election), term)
+}
+
+/// Ready = every kind has been seen completely once. Alive = the election, once begun, goes on.
+fn probes(synced: &[Readiness], election: Option<&LeaderElection>, electing: Readiness) -> Probes {
+    let mut probes = Probes::new();
+    for ready in synced {
+        let ready = ready.clone();
+        probes = probes.ready(ready.name(), move || {
+            let waits = || format!("the first list of {} is not complete", ready.name());
+            ready.is_raised().then_some(()).ok_or_else(waits)
+        });
+    }
+    if let Some(election) = election {
+        let progress = election.progress();
+        probes = probes.live(electing.name(), move || {
+            if electing.is_raised() {
+                progress.check(Instant::now())
+            } else {
+                Ok(())
+            }
+        });
+    }
+    probes
+}
+
+async fn serve_http(
+    args: &RunArgs,
+    tasks: &mut Supervisor,
+    stops: &Stops,
+    probes: Probes,
+    metrics: &Metrics,
+    state: Debug,
+) -> Result<(), RunError> {
+    let admin = AdminServer::bind(args.admin.admin_address, probes, metrics.clone());
+    let admin = admin.await.map_err(because)?;
+    tasks.spawn("admin server", &stops.rest, admin.run(stops.rest.clone()));
+    if let Some(address) = args.admin.debug_address {
+        let debug = DebugServer::bind(address, move || state.show());
+        let debug = debug.await.map_err(because)?;
+        tasks.spawn("debug server", &stops.rest, debug.run(stops.rest.clone()));
+    }
+    Ok(())
+}
+
+fn start_controller(
+    args: &RunArgs,
+    tasks: &mut Supervisor,
+    stops: &Stops,
+    controller: &Arc<EndpointsController>,
+    term: TermHandle,
+    synced: Vec<Readiness>,
+) {
+    for _ in 0..args.concurrent_endpoint_syncs {
+        let worker = Arc::clone(controller).work();
+        tasks.spawn("endpoints worker", &stops.work, until(&stops.work, worker));
+    }
+    if !args.min_resync_period.is_zero() {
+        let resync = resync(Arc::clone(controller), args.min_resync_period);
+        tasks.spawn("resync", &stops.work, until(&stops.work, resync));
+    }
+    let lead = lead(Arc::clone(controller), term, synced);
+    tasks.spawn("leadership", &stops.work, until(&stops.work, lead));
 }
 
 /// Runs `task` until `stop`.

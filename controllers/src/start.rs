@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::time::Instant;
 
 use http::Uri;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
 use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
@@ -11,6 +12,7 @@ use svcplane_runtime::watch::WatchBackoff;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::LogFormat;
+use crate::permissions::{self, Right};
 
 /// Starts the log on standard error. The error names the flag.
 pub fn log(format: LogFormat, level: &str) -> Result<(), String> {
@@ -28,25 +30,32 @@ pub fn log(format: LogFormat, level: &str) -> Result<(), String> {
     started.map_err(|error| error.to_string())
 }
 
-/// Waits for the apiserver and returns its minor version, if it says one. A server that stays away costs a line, not a line a try.
-pub async fn reach(client: &Client, server: &Uri) -> Option<u32> {
+/// Waits until the apiserver answers and returns its minor version, if it says one. A server that stays away costs a line, not a line a
+/// try. The error is one line that names the `rights` that this account does not have.
+pub async fn admit(client: &Client, server: &Uri, rights: &[Right]) -> Result<Option<u32>, String> {
     let mut backoff = WatchBackoff::default();
     let mut last: Option<Failure> = None;
     loop {
-        match call(RESPONSE_HEAD_LIMIT, client.apiserver_version()).await {
-            Ok(version) => {
+        let failure = match ask(client, rights).await {
+            Ok((version, missing)) if missing.is_empty() => {
                 tracing::info!(%server, version = version.git_version, "connected");
-                return minor(&version.minor);
+                return Ok(minor(&version.minor));
             }
-            Err(failure) => {
-                if last.as_ref() != Some(&failure) {
-                    tracing::error!("cannot reach the apiserver at {server}: {failure}; trying again");
-                    last = Some(failure);
-                }
-                tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
-            }
+            Ok((_, missing)) => return Err(permissions::complaint(&missing)),
+            Err(failure) => failure,
+        };
+        if last.as_ref() != Some(&failure) {
+            tracing::error!("cannot reach the apiserver at {server}: {failure}; trying again");
+            last = Some(failure);
         }
+        tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
     }
+}
+
+async fn ask(client: &Client, rights: &[Right]) -> Result<(Info, Vec<Right>), Failure> {
+    let version = call(RESPONSE_HEAD_LIMIT, client.apiserver_version()).await?;
+    let missing = permissions::missing(client, rights).await?;
+    Ok((version, missing))
 }
 
 /// `37`, or `37+` as some providers write it.

@@ -1,4 +1,4 @@
-//! Whatever happens to the Lease, there is one leader at a time and soon one again. All but one of these replicas only
+//! Whatever happens to the Lease, there is one leader at a time and soon one again. Most of these replicas only
 //! observe: elections are the same, and they may run beside each other.
 
 use std::time::{Duration, Instant};
@@ -13,8 +13,9 @@ use svcplane_tests::cluster;
 use svcplane_tests::eventually::stays;
 use svcplane_tests::lease;
 use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::process::Exit;
 use svcplane_tests::proxy::{Action, Match, Record, Refusal, Times};
-use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane};
+use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane, alone};
 
 const SOON: Duration = Duration::from_secs(30);
 const RENEW_DEADLINE: Duration = Duration::from_secs(2);
@@ -96,6 +97,7 @@ async fn the_duration_in_the_lease_counts_and_not_the_candidates_own() {
 /// B85.
 #[tokio::test]
 async fn who_cannot_renew_stops_writing_before_the_other_begins() {
+    let _alone = alone().await;
     let namespace = namespace().await;
     namespace.workload("web", &["10.201.0.1"]).await.unwrap();
     let active = Svcplane::builder().lease_in(&namespace).short_lease();
@@ -296,4 +298,20 @@ async fn one_or_two_failed_renewals_cost_nothing() {
     let rule = leader.proxy().rule(lease_writes(), refused(), Times::Always);
     leader.wait_metric(transitions, &[], SOON, |it| it > 1.5).await.unwrap();
     assert!(rule.hits() >= 3, "{} tries", rule.hits());
+}
+
+#[tokio::test]
+async fn without_an_election_there_is_no_lease_and_it_writes() {
+    let _alone = alone().await;
+    let namespace = namespace().await;
+    namespace.workload("web", &["10.201.0.1"]).await.unwrap();
+    let builder = Svcplane::builder().lease_in(&namespace).arg("--leader-elect=false");
+    let replica = start(builder).await;
+    namespace
+        .endpoints_become("web", &["10.201.0.1 -> :8080/TCP"])
+        .await
+        .unwrap();
+    assert_eq!(replica.proxy().requests(&Match::any().resource("leases")).len(), 0);
+    assert_eq!(replica.debug_state().await.unwrap()["leading"], true);
+    assert_eq!(replica.terminate().await.unwrap(), Exit::Code(0));
 }

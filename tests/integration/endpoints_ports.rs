@@ -193,6 +193,10 @@ async fn changes_of_the_services_ports_are_followed() {
             json!([{ "name": "www", "port": 80, "targetPort": 82, "appProtocol": "http" }]),
             &["10.5.0.1 -> www:82/TCP=http"],
         ),
+        (
+            json!([{ "name": "a", "port": 80, "targetPort": 8 }, { "name": "b", "port": 81, "targetPort": 8 }]),
+            &["10.5.0.1 -> a:8/TCP b:8/TCP"],
+        ),
         (json!([{ "port": 83 }]), &["10.5.0.1 -> :83/TCP"]),
     ];
     for (ports, subsets) in table {

@@ -269,6 +269,23 @@ async fn every_change_costs_one_write() {
     assert!(stored, "each of them stored something");
 }
 
+/// A made-up port 0 would be refused again and again.
+#[tokio::test]
+async fn a_headless_service_without_ports_is_one_write_that_is_accepted() {
+    let namespace = TestNamespace::served_behind_proxy().await.unwrap();
+    web(&namespace, 1).await;
+    web(&namespace, 2).await;
+    let sanderling = service("sanderling").headless().selector("app", "web");
+    sanderling.create(&namespace).await.unwrap();
+    namespace
+        .endpoints_become("sanderling", &["10.1.0.1 10.1.0.2"])
+        .await
+        .unwrap();
+    namespace.caught_up().await.unwrap();
+    let statuses: Vec<_> = writes(&namespace, "sanderling").iter().map(|it| it.status).collect();
+    assert_eq!(statuses, [Some(201)]);
+}
+
 /// No write of ours can overwrite what it has not seen.
 #[tokio::test]
 async fn every_write_says_what_it_replaces() {

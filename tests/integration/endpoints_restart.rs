@@ -12,7 +12,7 @@ use svcplane_tests::cluster;
 use svcplane_tests::eventually::{eventually_gone, eventually_one};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{ServiceBuilder, create_pods, endpoints, pod, service};
-use svcplane_tests::proxy::{FaultProxy, Match};
+use svcplane_tests::proxy::{Action, FaultProxy, Match, Times};
 use svcplane_tests::subsets::lines;
 use svcplane_tests::svcplane::{Builder, Svcplane};
 use tokio::sync::{Mutex, MutexGuard};
@@ -298,33 +298,34 @@ async fn a_change_costs_one_sync() {
         .await
         .unwrap();
     to_web("web").create(&namespace).await.unwrap();
-    let svcplane = leading(on_the_cluster()).await;
+    let proxy = FaultProxy::start(cluster::shared()).unwrap();
+    let kubeconfig = proxy.kubeconfig(cluster::shared().admin_token()).unwrap();
+    let svcplane = leading(Svcplane::builder().kubeconfig(kubeconfig)).await;
     namespace
         .endpoints_become("web", &["10.4.0.1 -> :80/TCP"])
         .await
         .unwrap();
     namespace.caught_up().await.unwrap();
-    let before = settled_syncs(&svcplane).await;
-    for round in 0..10 {
-        let ready = round % 2 == 1;
-        namespace.set_pod_ready("p1", ready).await.unwrap();
-        let line = if ready {
-            "10.4.0.1 -> :80/TCP"
-        } else {
-            "!10.4.0.1 -> :80/TCP"
-        };
-        namespace.endpoints_become("web", &[line]).await.unwrap();
+    // What it has written comes back after the reply, or before it.
+    for late in [Duration::ZERO, Duration::from_millis(100)] {
+        proxy.rule(Match::writes("endpoints"), Action::DelayReply(late), Times::Always);
+        let before = settled_syncs(&svcplane).await;
+        for round in 0..10 {
+            let ready = round % 2 == 1;
+            namespace.set_pod_ready("p1", ready).await.unwrap();
+            let mark = if ready { "" } else { "!" };
+            let line = format!("{mark}10.4.0.1 -> :80/TCP");
+            namespace.endpoints_become("web", &[&line]).await.unwrap();
+        }
+        let note = Patch::Merge(json!({ "metadata": { "annotations": { "example.org/note": format!("{late:?}") } } }));
+        let params = PatchParams::default();
+        namespace.endpoints().patch("web", &params, &note).await.unwrap();
+        wait_syncs(&svcplane, before + 11.0).await;
+        let syncs = settled_syncs(&svcplane).await - before;
+        assert!((syncs - 11.0).abs() < 0.5, "{syncs} syncs for 11 changes, {late:?}");
+        proxy.clear_rules();
     }
-    let note = Patch::Merge(json!({ "metadata": { "annotations": { "example.org/note": "x" } } }));
-    let params = PatchParams::default();
-    namespace.endpoints().patch("web", &params, &note).await.unwrap();
-    wait_syncs(&svcplane, before + 11.0).await;
-    let after = settled_syncs(&svcplane).await;
-    assert!(
-        (after - before - 11.0).abs() < 0.5,
-        "{} syncs for 11 changes",
-        after - before
-    );
+    svcplane.terminate().await.unwrap();
 }
 
 /// So long that a test which waited for it would fail.
@@ -374,8 +375,9 @@ async fn a_burst_of_changes_within_the_batch_period_is_few_writes() {
 
 /// A Service with 30 ready Pods, served with a batch period.
 struct Batch {
-    proxy: FaultProxy,
+    // Before its proxy, so that it can give the Lease back.
     _svcplane: Svcplane,
+    proxy: FaultProxy,
 }
 
 impl Batch {
@@ -393,8 +395,8 @@ impl Batch {
         let builder = Svcplane::builder().kubeconfig(kubeconfig);
         let svcplane = leading(builder.arg(&format!("--endpoint-updates-batch-period={period}"))).await;
         let batch = Self {
-            proxy,
             _svcplane: svcplane,
+            proxy,
         };
         namespace.endpoints_become("web", &[&batch.line("")]).await.unwrap();
         batch

@@ -375,6 +375,28 @@ async fn nodes_are_not_looked_at() {
         .unwrap();
 }
 
+/// As with host networking: an address belongs to a Pod, not to a number.
+#[tokio::test]
+async fn pods_may_share_an_address() {
+    let namespace = TestNamespace::served().await.unwrap();
+    for (name, ready) in [("a", true), ("b", true), ("c", false)] {
+        web(name, "10.8.0.1").ready(ready).create(&namespace).await.unwrap();
+    }
+    let service = service("web").selector("app", "web").port("", 80, 80);
+    service.create(&namespace).await.unwrap();
+    let line = ["10.8.0.1 10.8.0.1 !10.8.0.1 -> :80/TCP"];
+    let endpoints = namespace.endpoints_become("web", &line).await.unwrap();
+    let mut names = targets(&endpoints);
+    assert_eq!(names.pop().as_deref(), Some("c"));
+    names.sort_unstable();
+    assert_eq!(names, ["a", "b"]);
+    namespace.delete_pod("a", Duration::ZERO).await.unwrap();
+    namespace
+        .endpoints_become("web", &["10.8.0.1 !10.8.0.1 -> :80/TCP"])
+        .await
+        .unwrap();
+}
+
 #[tokio::test]
 async fn an_address_names_its_pod_its_node_and_perhaps_a_hostname() {
     let namespace = TestNamespace::served().await.unwrap();

@@ -6,11 +6,12 @@ use futures::future::join_all;
 use http::Method;
 use kube::api::DeleteParams;
 use svcplane_tests::cluster;
+use svcplane_tests::eventually::never_changes;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::process::Exit;
 use svcplane_tests::proxy::{Action, Match, Record, Times};
-use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane};
-use tokio::sync::{Mutex, MutexGuard};
+use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane, alone};
+use tokio::sync::MutexGuard;
 
 const SOON: Duration = Duration::from_secs(30);
 /// What a busy machine adds.
@@ -28,10 +29,9 @@ struct Rig {
 
 impl Rig {
     async fn new(configure: impl Fn(Builder) -> Builder) -> Self {
-        static ACTIVE: Mutex<()> = Mutex::const_new(());
         let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
         namespace.workload("web", &["10.201.0.1"]).await.unwrap();
-        let _alone = ACTIVE.lock().await;
+        let _alone = alone().await;
         let start = async |number| {
             let builder = Svcplane::builder().lease_in(&namespace).replica(number);
             Replica::start(cluster::shared(), configure(builder)).await.unwrap()
@@ -64,9 +64,9 @@ impl Rig {
 
     /// The leader has seen that it does not lead any more, and looks at the Lease again and again.
     async fn leader_contends(&self) {
-        self.leader.proxy().clear_records();
         let reads = Match::any().resource("leases").method(Method::GET);
-        let looks = |reads: &[Record]| reads.iter().filter(|it| it.status == Some(200)).count() >= 2;
+        let seen = self.leader.proxy().requests(&reads).len();
+        let looks = |reads: &[Record]| reads[seen..].iter().filter(|it| it.status == Some(200)).count() >= 2;
         self.leader.proxy().wait_requests(&reads, SOON, looks).await.unwrap();
         assert!(!self.leader.leads().await.unwrap());
         assert!(self.leader.get("/livez").await.unwrap().0.is_success());
@@ -134,6 +134,7 @@ async fn who_was_stopped_for_longer_than_the_lease_changes_nothing_when_it_wakes
     let answered = |puts: &[Record]| puts.iter().all(|it| it.status.is_some());
     let late = rig.leader.proxy().wait_requests(&puts, SOON, answered).await.unwrap();
     assert_eq!(late.iter().map(|it| it.status).collect::<Vec<_>>(), [Some(409)]);
+    rig.leader.proxy().clear_records();
     rig.leader.cont();
     rig.leader_contends().await;
     rig.namespace.caught_up().await.unwrap();
@@ -145,6 +146,49 @@ async fn who_was_stopped_for_longer_than_the_lease_changes_nothing_when_it_wakes
     rig.standby.kill9().await.unwrap();
     rig.set_ready(false).await;
     rig.web_becomes(NOT_READY).await;
+}
+
+/// What waited in its queue was decided in another time: its versions are still good, its knowledge is not.
+#[tokio::test]
+async fn old_work_of_a_leader_that_was_stopped_is_not_done() {
+    const PERIOD: Duration = Duration::from_secs(6);
+    const SERVICES: usize = 60;
+    let rig = Rig::new(|builder| builder.short_lease().arg("--endpoint-updates-batch-period=6s")).await;
+    let names: Vec<String> = (0..SERVICES).map(|number| format!("web-{number}")).collect();
+    let make = async |name: &String| rig.namespace.workload(name, &["10.201.0.1"]).await.unwrap();
+    join_all(names.iter().map(make)).await;
+    let become_ready = async |name: &String| rig.namespace.endpoints_become(name, READY).await.unwrap();
+    join_all(names.iter().map(become_ready)).await;
+    rig.leader.wait_idle().await.unwrap();
+
+    let set_all = async |ready: bool| {
+        let set = async |name: &String| rig.namespace.set_pod_ready(&format!("{name}-0"), ready).await.unwrap();
+        join_all(names.iter().map(set)).await;
+    };
+    let noticed = Instant::now();
+    set_all(false).await;
+    let waiting = |depth: f64| depth >= SERVICES as f64;
+    rig.leader
+        .wait_metric("svcplane_workqueue_delayed", &[], SOON, waiting)
+        .await
+        .unwrap();
+    assert!(noticed.elapsed() < PERIOD, "the machine is too slow for this test");
+    rig.leader.stop();
+    set_all(true).await;
+    rig.standby_holds_the_lease().await;
+    rig.standby.wait_idle().await.unwrap();
+    let left = PERIOD.saturating_sub(noticed.elapsed()) + Duration::from_millis(200);
+    never_changes("Endpoints", left, &rig.namespace.endpoints(), "")
+        .await
+        .unwrap();
+    rig.leader.proxy().clear_records();
+    rig.leader.cont();
+    rig.leader_contends().await;
+    for replica in [&rig.leader, &rig.standby] {
+        let writes = replica.proxy().requests(&endpoint_writes(&rig.namespace));
+        let updates = writes.iter().filter(|it| it.request.method == Method::PUT).count();
+        assert_eq!(updates, 0);
+    }
 }
 
 #[tokio::test]
@@ -159,6 +203,7 @@ async fn a_leader_cut_off_from_the_apiserver_is_replaced_and_comes_back_as_a_can
     assert!(rig.leader.readyz().await.unwrap(), "readiness is not leadership");
     rig.set_ready(true).await;
     rig.web_becomes(READY).await;
+    rig.leader.proxy().clear_records();
     cut.remove();
     rig.leader_contends().await;
     rig.namespace.caught_up().await.unwrap();

@@ -14,13 +14,9 @@ use svcplane_tests::metrics::Metrics;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{create_pods, pod, service};
 use svcplane_tests::proxy::{Action, Match, Refusal, Times, WatchEnd};
-use svcplane_tests::svcplane::{Builder, Replica, Svcplane};
-use tokio::sync::Mutex;
+use svcplane_tests::svcplane::{Builder, Replica, Svcplane, alone};
 
 const SOON: Duration = Duration::from_secs(30);
-
-/// One test at a time: they compare what is counted with what is stored.
-static ALONE: Mutex<()> = Mutex::const_new(());
 
 async fn namespace() -> TestNamespace {
     TestNamespace::create(cluster::shared()).await.unwrap()
@@ -57,7 +53,7 @@ async fn stored() -> [usize; 3] {
 /// B111.
 #[tokio::test]
 async fn counts_of_endpoints_are_what_a_list_shows() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = namespace().await;
     let replica = start(Svcplane::builder().lease_in(&namespace)).await;
     replica.wait_idle().await.unwrap();
@@ -113,7 +109,7 @@ async fn counts_of_endpoints_are_what_a_list_shows() {
 /// B114.
 #[tokio::test]
 async fn every_replica_serves_probes_and_metrics_and_one_says_that_it_leads() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = namespace().await;
     let builder = Svcplane::builder().lease_in(&namespace).observe();
     let mut replicas = Vec::new();
@@ -155,7 +151,7 @@ async fn every_replica_serves_probes_and_metrics_and_one_says_that_it_leads() {
 /// B116.
 #[tokio::test]
 async fn the_content_type_is_that_of_the_content_and_names_are_not_doubled() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = namespace().await;
     let replica = start(Svcplane::builder().lease_in(&namespace).observe()).await;
     replica.wait_idle().await.unwrap();
@@ -195,7 +191,7 @@ async fn the_content_type_is_that_of_the_content_and_names_are_not_doubled() {
 /// B118.
 #[tokio::test]
 async fn the_number_of_series_does_not_grow() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = namespace().await;
     let replica = start(Svcplane::builder().lease_in(&namespace)).await;
     let series = async || -> BTreeSet<String> {

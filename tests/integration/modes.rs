@@ -10,16 +10,12 @@ use svcplane_tests::eventually::never_changes;
 use svcplane_tests::lease;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::proxy::Match;
-use svcplane_tests::svcplane::{Replica, Svcplane};
-use tokio::sync::Mutex;
+use svcplane_tests::svcplane::{Replica, Svcplane, alone};
 
 const SOON: Duration = Duration::from_secs(30);
 const SERVICES: [&str; 3] = ["blue", "green", "red"];
 const READY: &[&str] = &["10.201.0.1 10.201.0.2 -> :8080/TCP"];
 const NOT_READY: &[&str] = &["10.201.0.2 !10.201.0.1 -> :8080/TCP"];
-
-/// The tests count what is written to the cluster.
-static ALONE: Mutex<()> = Mutex::const_new(());
 
 async fn workloads(namespace: &TestNamespace) {
     let make = async |name: &&str| {
@@ -66,7 +62,7 @@ async fn start(builder: svcplane_tests::svcplane::Builder) -> Replica {
 
 #[tokio::test]
 async fn the_default_mode_plans_counts_and_logs_and_writes_no_endpoints() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
     workloads(&namespace).await;
     let before = cluster::shared().writes("endpoints").await.unwrap();
@@ -104,7 +100,7 @@ async fn the_default_mode_plans_counts_and_logs_and_writes_no_endpoints() {
 
 #[tokio::test]
 async fn an_annotation_on_the_lease_stops_all_writes_until_it_is_taken_off() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
     workloads(&namespace).await;
     let active = Svcplane::builder().lease_in(&namespace).short_lease();
@@ -154,7 +150,7 @@ async fn an_annotation_on_the_lease_stops_all_writes_until_it_is_taken_off() {
 
 #[tokio::test]
 async fn the_annotation_cannot_switch_writing_on() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
     workloads(&namespace).await;
     let replica = start(Svcplane::builder().lease_in(&namespace).short_lease().observe()).await;

@@ -8,14 +8,11 @@ use svcplane_tests::eventually::eventually;
 use svcplane_tests::load::Load;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::proxy::{Action, Match, Refusal, Times, WatchEnd};
-use svcplane_tests::svcplane::{Replica, Svcplane};
-use tokio::sync::Mutex;
+use svcplane_tests::svcplane::{Replica, Svcplane, alone};
 
 const SOON: Duration = Duration::from_secs(60);
 const SERVICES: usize = 200;
 const PODS: usize = 5;
-
-static ALONE: Mutex<()> = Mutex::const_new(());
 
 async fn syncs(svcplane: &Svcplane) -> f64 {
     svcplane.metrics().await.unwrap().sum("svcplane_syncs_total", &[])
@@ -24,7 +21,7 @@ async fn syncs(svcplane: &Svcplane) -> f64 {
 /// B27, first part; and no restart, no relist and no change of the leader writes anything.
 #[tokio::test]
 async fn two_hundred_services_are_looked_at_once_and_written_once() {
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let load = Load {
         namespaces: 1,
         services: SERVICES,
@@ -102,7 +99,7 @@ async fn two_hundred_services_are_looked_at_once_and_written_once() {
 #[tokio::test]
 async fn of_many_changes_within_the_batch_period_the_last_counts() {
     const PERIOD: Duration = Duration::from_secs(1);
-    let _alone = ALONE.lock().await;
+    let _alone = alone().await;
     let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
     namespace
         .workload("gadwall", &["10.201.0.1", "10.201.0.2"])

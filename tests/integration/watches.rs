@@ -9,18 +9,12 @@ use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{create_pods, pod, service};
 use svcplane_tests::proxy::{Action, FaultProxy, Match, Refusal, Times, WatchEnd};
 use svcplane_tests::subsets::lines;
-use svcplane_tests::svcplane::{Replica, Svcplane};
-use tokio::sync::{Mutex, MutexGuard};
+use svcplane_tests::svcplane::{Replica, Svcplane, alone};
+use tokio::sync::MutexGuard;
 
 const SOON: Duration = Duration::from_secs(30);
 const READY: &[&str] = &["10.201.0.1 -> :8080/TCP"];
 const NOT_READY: &[&str] = &["!10.201.0.1 -> :8080/TCP"];
-
-/// One active svcplane at a time.
-async fn alone() -> MutexGuard<'static, ()> {
-    static ACTIVE: Mutex<()> = Mutex::const_new(());
-    ACTIVE.lock().await
-}
 
 /// A namespace, and a svcplane behind a proxy that leads and has nothing to do. It ends before the next one starts.
 struct Rig {

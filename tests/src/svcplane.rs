@@ -48,6 +48,13 @@ pub fn shared() -> &'static Svcplane {
         .unwrap_or_else(|error| panic!("the shared svcplane did not start: {error}"))
 }
 
+/// Waits until no other test of this process holds what this returns. A test that starts an active svcplane of its own
+/// holds it: active ones with Leases of their own would all write the same objects.
+pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+    static ACTIVE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    ACTIVE.lock().await
+}
+
 /// As [`shared`], but behind a fault proxy of its own, which counts its writes and makes them fail. A test binary uses
 /// one of the two, since only one svcplane leads.
 ///
@@ -241,7 +248,12 @@ impl Svcplane {
         let idle = |page: &Metrics| {
             let services = page.sum("svcplane_objects", &[("resource", "services")]);
             let syncs = page.sum("svcplane_syncs_total", &[]);
-            let in_hand = page.sum("workqueue_depth", &[]) + page.sum("workqueue_unfinished_work_seconds", &[]);
+            let backlog = [
+                "workqueue_depth",
+                "svcplane_workqueue_delayed",
+                "workqueue_unfinished_work_seconds",
+            ];
+            let in_hand: f64 = backlog.iter().map(|name| page.sum(name, &[])).sum();
             let leads = page.sum("leader_election_master_status", &[]);
             if leads > 0.5 && services > 0.5 && syncs >= services && in_hand == 0.0 {
                 return Ok(());

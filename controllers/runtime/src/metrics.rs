@@ -16,7 +16,7 @@ use prometheus::{
     TextEncoder,
 };
 
-pub use workqueue::{Running, WorkqueueMetrics};
+pub use workqueue::{Backlog, WorkqueueMetrics};
 
 /// Content-Type of what [`Metrics::encode`] returns: the Prometheus text format 0.0.4.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -272,11 +272,12 @@ mod tests {
         let queue = metrics.workqueue("endpoint");
         queue.added();
         queue.added();
-        queue.depth(1);
         queue.waited(Duration::from_millis(5));
         queue.worked(Duration::from_millis(20));
         queue.retried();
-        queue.observe_running(|| Running {
+        queue.observe_backlog(|| Backlog {
+            due: 1,
+            delayed: 4,
             unfinished: Duration::from_secs(3),
             longest: Duration::from_secs(2),
         });
@@ -291,6 +292,7 @@ mod tests {
         for line in [
             r#"workqueue_adds_total{name="endpoint"} 2"#,
             r#"workqueue_depth{name="endpoint"} 1"#,
+            r#"svcplane_workqueue_delayed{name="endpoint"} 4"#,
             r#"workqueue_queue_duration_seconds_bucket{name="endpoint",le="0.001"} 0"#,
             r#"workqueue_queue_duration_seconds_sum{name="endpoint"} 0.005"#,
             r#"workqueue_work_duration_seconds_count{name="endpoint"} 1"#,
@@ -318,7 +320,7 @@ mod tests {
     fn the_number_of_series_does_not_grow_with_use() {
         let metrics = metrics();
         let round = |metrics: &Metrics, number: u16| {
-            metrics.workqueue("endpoint").observe_running(Running::default);
+            metrics.workqueue("endpoint").observe_backlog(Backlog::default);
             metrics
                 .workqueue("endpoint")
                 .worked(Duration::from_secs(u64::from(number)));

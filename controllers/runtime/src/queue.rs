@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use self::core::{Backoff, Outcome, QueueCore};
-use crate::metrics::{Running, WorkqueueMetrics};
+use crate::metrics::{Backlog, WorkqueueMetrics};
 
 struct State<K> {
     core: QueueCore<K>,
@@ -52,17 +52,20 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             metrics,
         });
         let weak = Arc::downgrade(&shared);
-        shared.metrics.observe_running(move || {
+        shared.metrics.observe_backlog(move || {
             let now = Instant::now();
-            let mut running = Running::default();
+            let mut backlog = Backlog::default();
             if let Some(shared) = weak.upgrade() {
-                for since in shared.state.lock().core.running() {
+                let state = shared.state.lock();
+                backlog.due = state.core.due(now);
+                backlog.delayed = state.core.waiting() - backlog.due;
+                for since in state.core.running() {
                     let age = now.saturating_duration_since(since);
-                    running.unfinished += age;
-                    running.longest = running.longest.max(age);
+                    backlog.unfinished += age;
+                    backlog.longest = backlog.longest.max(age);
                 }
             }
-            running
+            backlog
         });
         Self { shared }
     }
@@ -78,7 +81,6 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         let mut state = self.shared.state.lock();
         state.open = false;
         state.core.clear();
-        self.shared.metrics.depth(0);
     }
 
     /// Asks for work on `key`, `delay` from now. Nothing happens while the queue is closed.
@@ -90,7 +92,6 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         if state.core.add(key, Instant::now() + delay) {
             self.shared.metrics.added();
         }
-        self.shared.metrics.depth(state.core.waiting());
         drop(state);
         self.shared.changed.notify_one();
     }
@@ -104,7 +105,6 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
                 if state.open {
                     if let Some((key, waited)) = state.core.take(Instant::now()) {
                         self.shared.metrics.waited(waited);
-                        self.shared.metrics.depth(state.core.waiting());
                         if state.core.next_due().is_some() {
                             // A stored wake-up is one, however many keys came: pass it on.
                             self.shared.changed.notify_one();
@@ -139,7 +139,6 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         if retried {
             self.shared.metrics.retried();
         }
-        self.shared.metrics.depth(state.core.waiting());
         let busy = state.core.is_busy();
         drop(state);
         self.shared.changed.notify_one();

@@ -57,6 +57,11 @@ enum Synced {
     NotLeading,
 }
 
+/// The apiserver writes these itself, and makes their Service again if somebody deletes it.
+fn is_apiservers_own(key: &ObjectKey) -> bool {
+    (&*key.namespace, &*key.name) == ("default", "kubernetes")
+}
+
 impl EndpointsController {
     /// Puts what the index found affected into the queue.
     pub fn enqueue(&self, affected: Vec<Affected>) {
@@ -100,6 +105,9 @@ impl EndpointsController {
     }
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
+        if is_apiservers_own(key) {
+            return Synced::Skipped;
+        }
         let Snapshot {
             service,
             pods,

@@ -96,9 +96,10 @@ impl ApiRequest {
         }
     }
 
-    /// POST, PUT, PATCH or DELETE on a resource.
+    /// POST, PUT, PATCH or DELETE on a resource that can be stored: access reviews are questions.
     pub fn is_write(&self) -> bool {
-        !self.resource.is_empty() && matches!(self.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+        let stored = !self.resource.is_empty() && !self.resource.ends_with("accessreviews");
+        stored && matches!(self.method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
     }
 }
 
@@ -188,5 +189,6 @@ mod tests {
         }
         assert!(read(Method::DELETE, "/api/v1/namespaces/a/pods").is_write());
         assert!(!read(Method::POST, "/healthz").is_write());
+        assert!(!read(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").is_write());
     }
 }

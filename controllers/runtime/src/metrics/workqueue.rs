@@ -7,13 +7,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec};
 
 use super::{Register, gauges};
 
-/// The work in progress of one queue at the moment of a scrape.
+/// One queue at the moment of a scrape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct Backlog {
+    /// Items that are due and wait for a worker.
+    pub due: usize,
+    /// Items whose time has not come: batch period, back-off.
+    pub delayed: usize,
     /// The ages of all items being worked on, added up.
     pub unfinished: Duration,
     /// The age of the item that has been worked on longest.
@@ -24,7 +28,6 @@ pub struct Running {
 #[derive(Clone)]
 pub struct WorkqueueMetrics {
     name: &'static str,
-    depth: IntGauge,
     adds: IntCounter,
     waited: Histogram,
     worked: Histogram,
@@ -36,11 +39,6 @@ impl WorkqueueMetrics {
     /// Counts an item that entered the queue. An item that is in it already counts once, as in client-go.
     pub fn added(&self) {
         self.adds.inc();
-    }
-
-    /// Sets how many items wait for a worker.
-    pub fn depth(&self, items: usize) {
-        self.depth.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
     /// Records how long an item waited before a worker took it.
@@ -58,20 +56,19 @@ impl WorkqueueMetrics {
         self.retries.inc();
     }
 
-    /// Sets what is asked, at each scrape, for the work in progress; it replaces an earlier closure of this queue. The
+    /// Sets what is asked, at each scrape, for the backlog; it replaces an earlier closure of this queue. The
     /// closure must not block for long; let it hold the queue weakly, since it lives as long as the registry.
-    pub fn observe_running(&self, probe: impl Fn() -> Running + Send + Sync + 'static) {
+    pub fn observe_backlog(&self, probe: impl Fn() -> Backlog + Send + Sync + 'static) {
         self.probes.lock().insert(self.name, Box::new(probe));
     }
 }
 
-type Probe = Box<dyn Fn() -> Running + Send + Sync>;
+type Probe = Box<dyn Fn() -> Backlog + Send + Sync>;
 type Probes = Arc<Mutex<BTreeMap<&'static str, Probe>>>;
 
 /// The vectors behind all queues.
 #[derive(Clone)]
 pub(super) struct Vectors {
-    depth: IntGaugeVec,
     adds: IntCounterVec,
     waited: HistogramVec,
     worked: HistogramVec,
@@ -82,7 +79,13 @@ pub(super) struct Vectors {
 impl Vectors {
     pub(super) fn new(register: &Register<'_>) -> prometheus::Result<Self> {
         let probes = Probes::default();
-        register.collector(InProgress {
+        register.collector(AtScrape {
+            depth: gauges("workqueue_depth", "Items that are due and wait for a worker.", "name")?,
+            delayed: gauges(
+                "svcplane_workqueue_delayed",
+                "Items whose time has not come: batch period, back-off.",
+                "name",
+            )?,
             unfinished: gauges(
                 "workqueue_unfinished_work_seconds",
                 "Seconds that the items being worked on right now have taken so far, added up; growing = stuck.",
@@ -96,7 +99,6 @@ impl Vectors {
             probes: probes.clone(),
         })?;
         Ok(Self {
-            depth: register.gauges("workqueue_depth", "Items that wait, due or not.", &["name"])?,
             adds: register.counters("workqueue_adds_total", "Items that entered the queue.", &["name"])?,
             waited: register.histograms(
                 "workqueue_queue_duration_seconds",
@@ -122,7 +124,6 @@ impl Vectors {
     pub(super) fn queue(&self, name: &'static str) -> WorkqueueMetrics {
         WorkqueueMetrics {
             name,
-            depth: self.depth.with_label_values(&[name]),
             adds: self.adds.with_label_values(&[name]),
             waited: self.waited.with_label_values(&[name]),
             worked: self.worked.with_label_values(&[name]),
@@ -137,32 +138,40 @@ fn buckets() -> prometheus::Result<Vec<f64>> {
     prometheus::exponential_buckets(1e-8, 10.0, 10)
 }
 
-/// The two gauges that are computed when somebody scrapes.
-struct InProgress {
+/// The gauges that are computed when somebody scrapes.
+struct AtScrape {
+    depth: GaugeVec,
+    delayed: GaugeVec,
     unfinished: GaugeVec,
     longest: GaugeVec,
     probes: Probes,
 }
 
-impl Collector for InProgress {
+impl AtScrape {
+    fn gauges(&self) -> [&GaugeVec; 4] {
+        [&self.depth, &self.delayed, &self.unfinished, &self.longest]
+    }
+}
+
+impl Collector for AtScrape {
     fn desc(&self) -> Vec<&Desc> {
-        let mut descriptions = self.unfinished.desc();
-        descriptions.extend(self.longest.desc());
-        descriptions
+        self.gauges().into_iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
+        let items = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).into();
         for (name, probe) in self.probes.lock().iter() {
-            let running = probe();
-            self.unfinished
-                .with_label_values(&[name])
-                .set(running.unfinished.as_secs_f64());
-            self.longest
-                .with_label_values(&[name])
-                .set(running.longest.as_secs_f64());
+            let backlog = probe();
+            let values = [
+                items(backlog.due),
+                items(backlog.delayed),
+                backlog.unfinished.as_secs_f64(),
+                backlog.longest.as_secs_f64(),
+            ];
+            for (gauge, value) in self.gauges().into_iter().zip(values) {
+                gauge.with_label_values(&[name]).set(value);
+            }
         }
-        let mut families = self.unfinished.collect();
-        families.extend(self.longest.collect());
-        families
+        self.gauges().into_iter().flat_map(Collector::collect).collect()
     }
 }

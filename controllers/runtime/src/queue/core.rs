@@ -167,6 +167,11 @@ impl<K: Clone + Eq + Hash> QueueCore<K> {
         self.schedule.len()
     }
 
+    /// Keys that wait and are due.
+    pub fn due(&self, now: Instant) -> usize {
+        self.schedule.range(..=(now, u64::MAX)).count()
+    }
+
     /// When each piece of work in progress was handed out.
     pub fn running(&self) -> impl Iterator<Item = Instant> {
         self.entries.values().filter_map(|entry| entry.running)

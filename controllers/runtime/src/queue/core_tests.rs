@@ -18,6 +18,7 @@ fn requests_for_a_waiting_key_are_one_piece_of_work_and_the_earliest_time_wins()
     assert!(!queue.add(&1, start + 900 * MS));
     assert!(!queue.add(&1, start + 100 * MS));
     assert_eq!(queue.next_due(), Some(start + 100 * MS));
+    assert_eq!((queue.due(start + 99 * MS), queue.due(start + 100 * MS)), (0, 1));
     assert_eq!(queue.take(start + 99 * MS), None);
     assert_eq!(queue.take(start + 130 * MS), Some((1, 30 * MS)));
     assert_eq!(queue.take(start + 5000 * MS), None);
