@@ -229,7 +229,9 @@ async fn somebody_elses_change_under_a_write_is_kept_and_the_write_made_again() 
     endpoints.patch("web", &PatchParams::default(), &note).await.unwrap();
     let stored = rig.namespace.endpoints_become("web", ONE_NOT_READY).await.unwrap();
     assert_eq!(stored.metadata.annotations.unwrap()["example.org/note"], "mine");
-    let statuses: Vec<_> = rig.proxy.requests(&writes).iter().map(|it| it.status).collect();
+    let answered = |tries: &[Record]| tries.iter().all(|it| it.status.is_some());
+    let tries = rig.proxy.wait_requests(&writes, SOON, answered).await.unwrap();
+    let statuses: Vec<_> = tries.iter().map(|it| it.status).collect();
     assert_eq!(statuses, [Some(409), Some(200)]);
 }
 
