@@ -4,6 +4,7 @@
 //! write is annotated with, `Contention` the patience with other writers. No clock, no client, no task. Around them: `reconcile` brings one
 //! Service's Endpoints to what they should be, `write` makes the calls.
 
+mod change;
 mod compute;
 mod contention;
 mod metrics;

@@ -7,6 +7,7 @@ use svcplane_runtime::leader::{Standing, TermHandle};
 use svcplane_runtime::readiness::Readiness;
 
 use crate::endpoints::{EndpointsController, TriggerTracker};
+use crate::gate::Mode;
 
 /// Opens the queue with every key when a term begins, closes it when it ends.
 pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, synced: Vec<Readiness>) {
@@ -24,6 +25,9 @@ pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, sy
             let mut index = controller.index.lock();
             (index.start_term(), index.counts())
         };
+        if mode == Mode::Observe {
+            tracing::warn!("leading in observe mode: Endpoints are not written");
+        }
         tracing::info!(
             ?mode,
             services = counts.services,

@@ -195,6 +195,8 @@ async fn build(
     }
     if args.controllers.runs(CONTROLLER) {
         start_controller(args, tasks, stops, &controller, term, synced.to_vec());
+    } else {
+        tracing::warn!("--controllers leaves none to run");
     }
     Ok(())
 }
@@ -206,6 +208,7 @@ fn elect(
     metrics: &Metrics,
 ) -> (Option<LeaderElection>, TermHandle) {
     let Some(lease) = lease else {
+        metrics.leader_election("svcplane").master_status.set(1);
         return (None, TermHandle::unelected());
     };
     let status = metrics.leader_election(&lease.name);

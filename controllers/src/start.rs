@@ -6,6 +6,7 @@ use std::time::Instant;
 use http::Uri;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
+use svcplane_runtime::api::Repeated;
 use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
 use svcplane_runtime::watch::WatchBackoff;
@@ -16,6 +17,11 @@ use crate::permissions::{self, Right};
 
 /// Starts the log on standard error. The error names the flag.
 pub fn log(format: LogFormat, level: &str) -> Result<(), String> {
+    if let Some(wrong) = level.split(',').find(|directive| !is_directive(directive)) {
+        return Err(format!(
+            "--log-level={level}: {wrong:?} is no level; use off, error, warn, info, debug or trace, for one module as in svcplane::endpoints=debug"
+        ));
+    }
     // kube writes a line for every connection that fails, and the whole body of an answer that it cannot read, each time. We say it once.
     let filter = EnvFilter::try_new(format!("kube_client::client=off,{level}"))
         .map_err(|error| format!("--log-level={level}: {error}; use error, warn, info, debug or trace"))?;
@@ -30,11 +36,19 @@ pub fn log(format: LogFormat, level: &str) -> Result<(), String> {
     started.map_err(|error| error.to_string())
 }
 
-/// Waits until the apiserver answers and returns its minor version, if it says one. A server that stays away costs a line, not a line a
-/// try. The error is one line that names the `rights` that this account does not have.
+/// `LEVEL` or `MODULE=LEVEL`. A filter takes a bare word that is no level for a module, and then logs nothing else: a slip of the pen
+/// must not silence the process.
+fn is_directive(text: &str) -> bool {
+    let (_, level) = text.rsplit_once('=').unwrap_or(("", text));
+    let levels = ["off", "error", "warn", "info", "debug", "trace"];
+    levels.iter().any(|known| level.trim().eq_ignore_ascii_case(known))
+}
+
+/// Waits until the apiserver answers and returns its minor version, if it says one. A server that stays away costs a line a minute, not a
+/// line a try. The error is one line that names the `rights` that this account does not have.
 pub async fn admit(client: &Client, server: &Uri, rights: &[Right]) -> Result<Option<u32>, String> {
     let mut backoff = WatchBackoff::default();
-    let mut last: Option<Failure> = None;
+    let mut trouble = Repeated::default();
     loop {
         let failure = match ask(client, rights).await {
             Ok((version, missing)) if missing.is_empty() => {
@@ -44,9 +58,12 @@ pub async fn admit(client: &Client, server: &Uri, rights: &[Right]) -> Result<Op
             Ok((_, missing)) => return Err(permissions::complaint(&missing)),
             Err(failure) => failure,
         };
-        if last.as_ref() != Some(&failure) {
-            tracing::error!("cannot reach the apiserver at {server}: {failure}; trying again");
-            last = Some(failure);
+        if trouble.is_news(&failure, Instant::now()) {
+            if matches!(failure, Failure::Refused(401, _)) {
+                tracing::error!("the apiserver at {server} does not accept these credentials (401); trying again");
+            } else {
+                tracing::error!("cannot reach the apiserver at {server}: {failure}; trying again");
+            }
         }
         tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
     }
@@ -67,6 +84,17 @@ fn minor(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused_instead_of_silencing_all() {
+        for wrong in ["warning", "inf", "", "info,svcplane", "info,x=lala"] {
+            let error = log(LogFormat::Text, wrong).unwrap_err();
+            assert!(error.starts_with("--log-level=") && error.contains("debug"), "{error}");
+        }
+        for right in ["info", "WARN", "svcplane::endpoints=debug"] {
+            assert!(is_directive(right), "{right}");
+        }
+    }
 
     #[test]
     fn minor_versions_are_read_with_and_without_a_plus() {

@@ -54,6 +54,12 @@ async fn stay(screen: &Screen, stage: &Stage) {
     line("The cluster stays up until Ctrl-C. In another terminal:");
     line(format_args!("  alias k='{kubectl}'"));
     line("  k get endpoints -A");
+    for (name, log) in stage.logs() {
+        line(format_args!(
+            "  tail -f {}    # {name}: its first lines name the addresses of /metrics and /debug/state",
+            log.display()
+        ));
+    }
     line("  k -n ccenamespace scale deployment ccepod --replicas=4");
     line("Changes of Endpoints are shown here.");
     let all: Api<Endpoints> = Api::all(cluster.client());

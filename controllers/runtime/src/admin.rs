@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::args::InvalidFlag;
+use crate::args::{InvalidFlag, socket_address};
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use server::Server;
 
@@ -32,11 +32,11 @@ const DEBUG_ADDRESS: &str = "--debug-address";
 #[command(next_help_heading = "Admin server")]
 pub struct AdminArgs {
     /// Where to serve /livez, /readyz and /metrics. Port 0 takes a free one, which the log names.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:9808")]
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:9808", value_parser = socket_address)]
     pub admin_address: SocketAddr,
 
     /// Where to serve /debug/state; a loopback address [default: not served].
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
     pub debug_address: Option<SocketAddr>,
 }
 

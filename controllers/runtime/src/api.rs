@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::core::Status;
 
@@ -103,13 +103,42 @@ impl From<&kube::Error> for Failure {
     }
 }
 
-/// The first line of the error at the bottom of a chain: "connection refused" rather than five layers that each repeat it.
+/// Which failures of something that is tried for ever are worth a line: each new one, and a lasting one once a minute.
+#[derive(Debug, Default)]
+pub struct Repeated {
+    last: Option<(Failure, Instant)>,
+}
+
+impl Repeated {
+    /// Whether `failure` at `now` should be said.
+    pub fn is_news(&mut self, failure: &Failure, now: Instant) -> bool {
+        let said = self
+            .last
+            .as_ref()
+            .is_some_and(|(last, at)| last == failure && now.saturating_duration_since(*at) < Duration::from_mins(1));
+        if !said {
+            self.last = Some((failure.clone(), now));
+        }
+        !said
+    }
+
+    /// It works again. True if a failure had been said.
+    pub fn over(&mut self) -> bool {
+        self.last.take().is_some()
+    }
+}
+
+/// The first line of the error at the bottom of a chain: "connection refused" rather than five layers that each repeat it. The layer above
+/// is taken if it says the same and more, such as which file there is none of.
 pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut last = error;
+    let (mut last, mut above) = (error, error);
     while let Some(source) = last.source() {
+        above = last;
         last = source;
     }
-    last.to_string().lines().next().unwrap_or_default().to_owned()
+    let (text, more) = (last.to_string(), above.to_string());
+    let text = if more.contains(&text) { more } else { text };
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 impl fmt::Display for Failure {
@@ -201,6 +230,17 @@ mod tests {
         for (got, want) in table {
             assert_eq!(got, want);
         }
+    }
+
+    #[test]
+    fn a_lasting_failure_is_said_once_a_minute() {
+        let (mut repeated, now) = (Repeated::default(), Instant::now());
+        let second = Duration::from_secs(1);
+        assert!(repeated.is_news(&Failure::NotFound, now));
+        assert!(!repeated.is_news(&Failure::NotFound, now + 59 * second));
+        assert!(repeated.is_news(&Failure::NotFound, now + 60 * second));
+        assert!(repeated.is_news(&Failure::Conflict, now + 61 * second));
+        assert!(repeated.over() && !repeated.over());
     }
 
     #[tokio::test(start_paused = true)]

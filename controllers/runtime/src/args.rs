@@ -1,6 +1,7 @@
 //! Values of command-line flags that several flags share, in the syntax of kube-controller-manager's flags.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -23,6 +24,15 @@ impl InvalidFlag {
             problem: problem.into(),
         }
     }
+}
+
+/// Parses an address to listen on. A value parser for clap.
+///
+/// # Errors
+/// One line that says what would be right.
+pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is not IP:PORT, such as 127.0.0.1:9808 or [::]:9808"))
 }
 
 /// Go's units of time, in nanoseconds; both spellings of the micro sign.

@@ -10,7 +10,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::api::{Failure, call};
+use crate::api::{Failure, Repeated, call};
 use crate::client::RESPONSE_HEAD_LIMIT;
 use crate::metrics::WatchMetrics;
 use crate::readiness::Readiness;
@@ -66,7 +66,7 @@ where
     let mut trouble = Trouble {
         resource,
         metrics: metrics.clone(),
-        last: None,
+        said: Repeated::default(),
     };
     // The newest version that an object had.
     let mut shown = 0;
@@ -77,7 +77,7 @@ where
             let next = if listing {
                 match tokio::time::timeout(LIST_STALL, stream.try_next()).await {
                     Ok(next) => next,
-                    Err(_stalled) => break trouble.note(Failure::Deadline(LIST_STALL)),
+                    Err(_stalled) => break trouble.note(&Failure::Deadline(LIST_STALL)),
                 }
             } else {
                 stream.try_next().await
@@ -113,7 +113,7 @@ where
                 Ok(None) => break,
                 Err(error) => {
                     let expired = is_expired(&error);
-                    trouble.note(failure(&error));
+                    trouble.note(&failure(&error));
                     if expired {
                         // What we have is too old to go on from: a fresh list at once. kube's own state does not leave a 410 that came
                         // as the answer itself.
@@ -133,7 +133,7 @@ where
                                 };
                             }
                             Ok(_) => break,
-                            Err(failure) => trouble.note(failure),
+                            Err(failure) => trouble.note(&failure),
                         }
                     }
                     if expired {
@@ -195,24 +195,23 @@ fn failure(error: &watcher::Error) -> Failure {
     }
 }
 
-/// Counts every failure; logs one only when it is another than the last, so that an apiserver that is away costs a line, not a flood.
+/// Counts every failure; logs it when it is new and then once a minute, so that an apiserver that is away costs lines, not a flood.
 struct Trouble {
     resource: &'static str,
     metrics: WatchMetrics,
-    last: Option<Failure>,
+    said: Repeated,
 }
 
 impl Trouble {
-    fn note(&mut self, failure: Failure) {
+    fn note(&mut self, failure: &Failure) {
         self.metrics.errors.inc();
-        if self.last.as_ref() != Some(&failure) {
+        if self.said.is_news(failure, Instant::now()) {
             tracing::warn!(resource = self.resource, error = %failure, "watch interrupted, trying again");
-            self.last = Some(failure);
         }
     }
 
     fn over(&mut self) {
-        if self.last.take().is_some() {
+        if self.said.over() {
             tracing::info!(resource = self.resource, "watch is back");
         }
     }

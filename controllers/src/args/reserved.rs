@@ -31,7 +31,7 @@ pub struct ReservedArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub mirroring_endpointslice_updates_batch_period: Option<Duration>,
     /// Ranges of ClusterIPs, as the apiserver has them
-    #[arg(long, value_name = "CIDR,…", value_delimiter = ',')]
+    #[arg(long, value_name = "CIDR,…", value_delimiter = ',', value_parser = cidr)]
     pub service_cluster_ip_range: Vec<IpNet>,
     /// Range of nodePorts, as the apiserver has it
     #[arg(long, value_name = "FIRST-LAST")]
@@ -82,6 +82,11 @@ impl ReservedArgs {
             .map(|(flag, _)| flag)
             .collect()
     }
+}
+
+fn cidr(text: &str) -> Result<IpNet, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is not a CIDR, such as 10.96.0.0/16"))
 }
 
 /// `FIRST-LAST`, both included.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::model::ObjectKey;
 
 /// Quiet for this long, and an object counts as undisturbed again.
-const FORGET: Duration = Duration::from_mins(10);
+const FORGET: Duration = Duration::from_mins(2);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 

@@ -11,6 +11,7 @@ pub struct EndpointsMetrics {
     planned: IntCounterVec,
     operations: IntCounterVec,
     syncs: IntCounterVec,
+    foreign: IntCounterVec,
 }
 
 impl EndpointsMetrics {
@@ -21,7 +22,7 @@ impl EndpointsMetrics {
             registry.register(Box::new(counter.clone()))?;
             Ok::<_, prometheus::Error>(counter)
         };
-        Ok(Self {
+        let metrics = Self {
             planned: counter(
                 "svcplane_planned_operations_total",
                 "Writes found necessary, whether or not they were made (observe mode makes none).",
@@ -32,12 +33,20 @@ impl EndpointsMetrics {
                 "Writes sent, by what became of them.",
                 &["controller", "operation", "outcome"],
             )?,
+            foreign: counter(
+                "svcplane_foreign_changes_total",
+                "Changes of Endpoints by somebody else.",
+                &["controller"],
+            )?,
             syncs: counter(
                 "svcplane_syncs_total",
                 "Looks at one Service, by result.",
                 &["controller", "result"],
             )?,
-        })
+        };
+        // A series that begins at 0, so that its first increase shows.
+        metrics.foreign.with_label_values(&[CONTROLLER]).reset();
+        Ok(metrics)
     }
 
     pub(super) fn planned(&self, operation: &str, reason: &str) {
@@ -48,6 +57,10 @@ impl EndpointsMetrics {
         self.operations
             .with_label_values(&[CONTROLLER, operation, outcome])
             .inc();
+    }
+
+    pub(super) fn foreign_change(&self) {
+        self.foreign.with_label_values(&[CONTROLLER]).inc();
     }
 
     pub(super) fn sync(&self, result: &str) {

@@ -8,6 +8,7 @@ use svcplane_runtime::api::Failure;
 use svcplane_runtime::events::{Event, EventSink, EventType, Regarding};
 use svcplane_runtime::queue::{Outcome, Queue};
 
+use super::change::Change;
 use super::compute::compute;
 use super::contention::Contention;
 use super::metrics::EndpointsMetrics;
@@ -69,10 +70,20 @@ impl EndpointsController {
             let delay = match cause {
                 Cause::Service => Duration::ZERO,
                 Cause::Pod => self.batch_period,
-                Cause::Foreign => self.contention.lock().note(&key, Instant::now()),
+                Cause::Foreign => self.patience(&key),
             };
             self.queue.add(&key, delay);
         }
+    }
+
+    /// How long somebody else's change stands before it is put right.
+    fn patience(&self, key: &ObjectKey) -> Duration {
+        self.metrics.foreign_change();
+        let wait = self.contention.lock().note(key, Instant::now());
+        if wait >= Duration::from_secs(1) {
+            tracing::warn!(endpoints = %key, ?wait, "changed by somebody else again and again: looked at after a wait");
+        }
+        wait
     }
 
     /// A worker: takes keys for ever.
@@ -140,7 +151,10 @@ impl EndpointsController {
         self.metrics.planned(verb, reason.as_str());
         let limit = match self.gate.check() {
             Ok(left) => left.min(CALL_LIMIT),
-            Err(closed) => return closed_to(closed, &key, verb, reason.as_str()),
+            Err(closed) => {
+                let change = || Change::between(observed, &operation.content.subsets);
+                return closed_to(closed, &key, verb, reason.as_str(), change);
+            }
         };
         let unknown = || (Uid::parse(""), Revision::default());
         let (uid, revision) = replaces
@@ -188,9 +202,10 @@ impl EndpointsController {
             Orphan::Leftover => "leftover",
         };
         self.metrics.planned("delete", reason);
+        let change = || Change::between(Some(endpoints), &[]);
         let left = match self.gate.check() {
             Ok(left) => left,
-            Err(closed) => return closed_to(closed, key, "delete", reason),
+            Err(closed) => return closed_to(closed, key, "delete", reason, change),
         };
         if orphan == Orphan::Leftover {
             match self.writer.service_exists(key, left.min(CALL_LIMIT)).await {
@@ -201,7 +216,7 @@ impl EndpointsController {
         }
         let limit = match self.gate.check() {
             Ok(left) => left.min(CALL_LIMIT),
-            Err(closed) => return closed_to(closed, key, "delete", reason),
+            Err(closed) => return closed_to(closed, key, "delete", reason, change),
         };
         let version = Version {
             uid: endpoints.uid.clone(),
@@ -252,10 +267,10 @@ impl EndpointsController {
 }
 
 /// A write that the gate does not let through.
-fn closed_to(closed: Closed, key: &ObjectKey, verb: &str, reason: &str) -> Synced {
+fn closed_to(closed: Closed, key: &ObjectKey, verb: &str, reason: &str, change: impl Fn() -> Change) -> Synced {
     match closed {
         Closed::Observing => {
-            tracing::info!(endpoints = %key, verb, reason, "would write (observe mode)");
+            tracing::info!(endpoints = %key, verb, reason, change = %change(), "would write (observe mode)");
             Synced::Planned
         }
         Closed::NotLeading => Synced::NotLeading,

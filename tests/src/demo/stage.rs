@@ -78,6 +78,12 @@ impl Stage {
         })
     }
 
+    /// The replicas that run, and their logs.
+    pub fn logs(&self) -> impl Iterator<Item = (String, &Path)> {
+        let numbered = self.replicas.iter().zip(1..);
+        numbered.filter_map(|(replica, number)| Some((format!("svcplane-{number}"), replica.as_ref()?.process().log())))
+    }
+
     /// Kills this replica and returns its pid.
     pub async fn kill_replica(&mut self, number: usize) -> anyhow::Result<u32> {
         let place = number.checked_sub(1).and_then(|i| self.replicas.get_mut(i));

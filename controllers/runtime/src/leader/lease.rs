@@ -89,6 +89,7 @@ pub struct LeaderElection {
     metrics: LeaderElectionMetrics,
     progress: Progress,
     /// What last went wrong, so that a lasting trouble is logged once.
+    unknown_mode: Option<String>,
     trouble: Option<(Access, Failure)>,
 }
 
@@ -120,6 +121,7 @@ impl LeaderElection {
                 last: Arc::new(Mutex::new(Stamp::now().monotonic)),
                 limit: longest_pause.saturating_add(SILENCE_TOLERANCE),
             },
+            unknown_mode: None,
             trouble: None,
             config,
         };
@@ -285,8 +287,24 @@ impl LeaderElection {
         }
     }
 
+    /// A mistyped word must not look like an order that is obeyed.
+    fn warn_of_unknown_mode(&mut self) {
+        let mode = self
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(MODE_ANNOTATION));
+        let unknown = mode.filter(|mode| !mode.eq_ignore_ascii_case("observe")).cloned();
+        if unknown != self.unknown_mode {
+            if let Some(mode) = &unknown {
+                warn!(lease = %self.config, "the lease's annotation {MODE_ANNOTATION}={mode} means nothing: only \"observe\" stops endpoint writes");
+            }
+            self.unknown_mode = unknown;
+        }
+    }
+
     /// Publishes where the election stands `now`.
-    fn publish(&self, now: Stamp) {
+    fn publish(&mut self, now: Stamp) {
         *self.progress.last.lock() = now.monotonic;
         let tenure = self.elector.tenure(now);
         let annotations = self.metadata.annotations.as_ref();
@@ -315,6 +333,7 @@ impl LeaderElection {
         if before.forced_observe != forced_observe {
             warn!(%lease, forced_observe, "the lease's annotation {MODE_ANNOTATION} changed");
         }
+        self.warn_of_unknown_mode();
         let counted = self.metrics.slowpath.get();
         self.metrics
             .slowpath
