@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use svcplane_runtime::leader::{Standing, TermHandle};
 use svcplane_runtime::readiness::Readiness;
 
-use crate::endpoints::EndpointsController;
+use crate::endpoints::{EndpointsController, TriggerTracker};
 
 /// Opens the queue with every key when a term begins, closes it when it ends.
 pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, synced: Vec<Readiness>) {
@@ -37,6 +37,8 @@ pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, sy
         loop {
             if term.changed().await.standing == Standing::Follower {
                 controller.queue.close();
+                // What was noted grows stale while others lead: to the next term every Service is new.
+                *controller.trigger.lock() = TriggerTracker::default();
                 tracing::info!("not leading any more");
                 break;
             }

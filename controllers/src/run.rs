@@ -304,6 +304,8 @@ impl Watches {
             ready.clone(),
             move |event| feed.event(event),
         );
-        tasks.spawn(format!("watch {}", K::RESOURCE), &stops.rest, until(&stops.rest, watch));
+        let stop = stops.rest.clone();
+        let watch = async move { stop.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
+        tasks.spawn(format!("watch {}", K::RESOURCE), &stops.rest, watch);
     }
 }

@@ -16,7 +16,8 @@ use crate::permissions::{self, Right};
 
 /// Starts the log on standard error. The error names the flag.
 pub fn log(format: LogFormat, level: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(level)
+    // kube writes a line for every connection that fails, and the whole body of an answer that it cannot read, each time. We say it once.
+    let filter = EnvFilter::try_new(format!("kube_client::client=off,{level}"))
         .map_err(|error| format!("--log-level={level}: {error}; use error, warn, info, debug or trace"))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -76,6 +76,8 @@ async fn an_apiserver_that_is_away_is_asked_more_and_more_seldom() {
         .filter(|line| line.contains("cannot reach the apiserver"))
         .collect();
     assert!((1..=2).contains(&complaints.len()), "{complaints:?}");
+    let errors = lines.iter().filter(|line| line.contains("\"level\":\"ERROR\"")).count();
+    assert_eq!(errors, complaints.len(), "nobody else complains: {lines:#?}");
     away.remove();
     replica.wait_idle().await.unwrap();
 
@@ -83,8 +85,8 @@ async fn an_apiserver_that_is_away_is_asked_more_and_more_seldom() {
     replica.proxy().clear_records();
     let cut = Instant::now();
     let away = replica.proxy().cut_off("");
-    let pods = Match::watches("pods");
-    let four = |watches: &[Record]| watches.len() >= 4;
+    let pods = Match::any().resource("pods");
+    let four = |requests: &[Record]| requests.len() >= 4;
     replica.proxy().wait_requests(&pods, SOON, four).await.unwrap();
     let took = cut.elapsed();
     assert!(took >= Duration::from_millis(2500), "{took:?}");

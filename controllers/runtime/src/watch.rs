@@ -4,11 +4,14 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
+use kube::api::ListParams;
 use kube::runtime::watcher::{self, Event, InitialListStrategy};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
+use thiserror::Error;
 
-use crate::api::Failure;
+use crate::api::{Failure, call};
+use crate::client::RESPONSE_HEAD_LIMIT;
 use crate::metrics::WatchMetrics;
 use crate::readiness::Readiness;
 
@@ -31,7 +34,20 @@ pub enum ListStyle {
     Paged,
 }
 
-/// Watches everything `api` covers and hands each event to `sink`, for ever.
+/// The apiserver's newest state is older than one that it has shown, as after etcd was restored from a backup. It would let a watch wait
+/// without a word until versions that it has never seen come round again, and what is known would be taken for newer than what is stored:
+/// only a process that knows nothing yet can go on.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "the apiserver has shown version {shown} of {resource} and its newest is {newest} now, as after a restore from a backup; start again"
+)]
+pub struct WentBack {
+    resource: &'static str,
+    shown: u64,
+    newest: u64,
+}
+
+/// Watches everything `api` covers and hands each event to `sink`; ends only if the apiserver's history [went back](WentBack).
 ///
 /// A relist (`Event::Init` to `Event::InitDone`) says nothing of what was deleted meanwhile: the sink sweeps what it did not hear of again.
 /// `ready` is raised after the first complete state.
@@ -42,7 +58,8 @@ pub async fn run<K>(
     metrics: WatchMetrics,
     ready: Readiness,
     mut sink: impl FnMut(Event<K>),
-) where
+) -> WentBack
+where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let mut backoff = WatchBackoff::default();
@@ -51,6 +68,8 @@ pub async fn run<K>(
         metrics: metrics.clone(),
         last: None,
     };
+    // The newest version that an object had.
+    let mut shown = 0;
     loop {
         let mut stream = Box::pin(watcher::watcher(api.clone(), config(style)));
         let mut listing = true;
@@ -76,7 +95,10 @@ pub async fn run<K>(
                             listing = false;
                             tracing::debug!(resource, "complete");
                         }
-                        Event::InitApply(_) | Event::Apply(_) | Event::Delete(_) => metrics.events.inc(),
+                        Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+                            metrics.events.inc();
+                            shown = shown.max(version(object.meta().resource_version.as_deref()));
+                        }
                     }
                     let complete = matches!(event, Event::InitDone);
                     sink(event);
@@ -99,7 +121,21 @@ pub async fn run<K>(
                             break;
                         }
                     }
-                    tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
+                    loop {
+                        tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
+                        // A restore takes the apiserver down, so no watch outlives one without an error.
+                        match newest(&api).await {
+                            Ok(newest) if newest < shown => {
+                                return WentBack {
+                                    resource,
+                                    shown,
+                                    newest,
+                                };
+                            }
+                            Ok(_) => break,
+                            Err(failure) => trouble.note(failure),
+                        }
+                    }
                     if expired {
                         break;
                     }
@@ -107,6 +143,25 @@ pub async fn run<K>(
             }
         }
     }
+}
+
+/// The version of the newest state, by a list that no cache may answer from the past.
+async fn newest<K>(api: &Api<K>) -> Result<u64, Failure>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let one = ListParams::default().limit(1);
+    let list = call(RESPONSE_HEAD_LIMIT, api.list_metadata(&one)).await?;
+    // A version that is not a number says nothing.
+    Ok(list
+        .metadata
+        .resource_version
+        .and_then(|it| it.parse().ok())
+        .unwrap_or(u64::MAX))
+}
+
+fn version(text: Option<&str>) -> u64 {
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 fn config(style: ListStyle) -> watcher::Config {
@@ -185,7 +240,63 @@ pub enum WatchList {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Client;
+    use kube::client::Body;
+    use prometheus::Registry;
+    use serde_json::json;
+
     use super::*;
+    use crate::metrics::{BuildInfo, Metrics};
+
+    /// Shows an object of version 275 in its first list; every watch fails, and later lists are of version `newest`.
+    async fn watched(newest: u64) -> Result<WentBack, tokio::time::error::Elapsed> {
+        let mut lists = 0;
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let (code, body) = if query.contains("watch=true") {
+                (
+                    500,
+                    json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "InternalError", "code": 500}),
+                )
+            } else {
+                lists += 1;
+                let version = if lists == 1 { 275 } else { newest };
+                let meta = json!({"name": "a", "namespace": "marsh", "resourceVersion": version.to_string()});
+                let item = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta});
+                let list = json!({"resourceVersion": version.to_string()});
+                (
+                    200,
+                    json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": list, "items": [item]}),
+                )
+            };
+            let body = Body::from(serde_json::to_vec(&body).unwrap());
+            std::future::ready(Ok::<_, std::io::Error>(
+                Response::builder().status(code).body(body).unwrap(),
+            ))
+        });
+        let api: Api<ConfigMap> = Api::all(Client::new(service, "marsh"));
+        let build = BuildInfo {
+            version: "0",
+            kubernetes: "0",
+        };
+        let metrics = Metrics::new(Registry::new(), build).unwrap().watch("configmaps");
+        let ready = Readiness::new("configmaps");
+        let run = run("configmaps", api, ListStyle::Paged, metrics, ready, |_| {});
+        tokio::time::timeout(Duration::from_mins(5), run).await
+    }
+
+    /// An etcd that was restored from a backup: the apiserver would keep the watch open and show nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_history_that_went_back_ends_the_watch() {
+        let ended = watched(225).await.unwrap();
+        assert_eq!(
+            ended.to_string(),
+            "the apiserver has shown version 275 of configmaps and its newest is 225 now, as after a restore from a backup; start again"
+        );
+        assert!(watched(275).await.is_err(), "a watch that fails is tried again");
+    }
 
     #[test]
     fn the_list_style_follows_the_flag_and_the_servers_version() {

@@ -42,6 +42,8 @@ pub(super) struct Expected {
     deleted: Revision,
     /// The answer was lost: whether it is stored, only the watch can tell.
     answer_lost: bool,
+    /// The answer to an earlier try was lost: a refusal of this one may mean that the earlier one is stored.
+    earlier_lost: bool,
 }
 
 /// Equal in all that we read or write; who stored it when does not matter.
@@ -148,10 +150,12 @@ impl Namespace {
     }
 
     pub(super) fn expect_write(&mut self, object: &Arc<EndpointsObject>) {
+        let earlier = self.expected.get(&object.key.name);
         let expected = Expected {
             object: Arc::clone(object),
             deleted: Revision::default(),
             answer_lost: false,
+            earlier_lost: earlier.is_some_and(|earlier| earlier.answer_lost),
         };
         self.expected.insert(Arc::clone(&object.key.name), expected);
     }
@@ -159,11 +163,11 @@ impl Namespace {
     pub(super) fn finish_write(&mut self, name: &Arc<str>, end: WriteEnd, epoch: Epoch, affected: &mut Vec<Affected>) {
         let (uid, revision) = match end {
             WriteEnd::Stored(uid, revision) => (uid, revision),
-            WriteEnd::Refused => {
+            WriteEnd::Refused if self.expected.get(name).is_none_or(|ours| !ours.earlier_lost) => {
                 self.expected.remove(name);
                 return;
             }
-            WriteEnd::Unknown => {
+            WriteEnd::Refused | WriteEnd::Unknown => {
                 // It may still turn up in the watch, and is ours then.
                 if let Some(ours) = self.expected.get_mut(name) {
                     ours.answer_lost = true;

@@ -280,6 +280,9 @@ fn a_create_whose_answer_was_lost_is_known_as_ours_when_it_turns_up() {
     index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
     index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
     index.finish_write(&key("web"), WriteEnd::Unknown);
+    // The next try meets what the first has stored.
+    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_write(&key("web"), WriteEnd::Refused);
     index.delete_service(&key("web"), Revision(2));
     index.take_affected();
     index.apply_endpoints(endpoints("web", "e", 3, true));

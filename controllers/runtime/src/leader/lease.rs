@@ -294,7 +294,7 @@ impl LeaderElection {
             standing: tenure.map_or(Standing::Follower, Standing::Leader),
             forced_observe: annotations
                 .and_then(|all| all.get(MODE_ANNOTATION))
-                .is_some_and(|mode| mode == "observe"),
+                .is_some_and(|mode| mode.eq_ignore_ascii_case("observe")),
             holder: self.elector.holder().to_owned(),
         };
         let (holder, forced_observe) = (term.holder.clone(), term.forced_observe);
