@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use svcplane_tests::eventually::eventually_gone;
 use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::objects::{create_pods, pod, service};
 use svcplane_tests::proxy::{Action, FaultProxy, Match, Record, Refusal, RuleHandle, Times};
 use svcplane_tests::svcplane::shared_behind_proxy;
 
@@ -31,17 +32,32 @@ impl Rig {
 
     /// A Service with two ready Pods, and its Endpoints.
     async fn web(&self, name: &str) {
-        self.workload(name).await;
-        self.namespace.endpoints_become(name, READY).await.unwrap();
+        self.webs(&[name.into()]).await;
     }
 
-    async fn workload(&self, name: &str) {
-        let addresses = ["10.201.0.1", "10.201.0.2"];
-        self.namespace.workload(name, &addresses).await.unwrap();
+    /// Several such. The Pods are known before the Services, so that the first write is complete: watches of different
+    /// kinds run beside each other.
+    async fn webs(&self, names: &[String]) {
+        let namespace = &self.namespace;
+        let pods = names.iter().flat_map(|name| {
+            [1, 2].map(|last| {
+                pod(&format!("{name}-{last}"))
+                    .label("app", name)
+                    .ip(&format!("10.201.0.{last}"))
+            })
+        });
+        create_pods(pods, namespace).await.unwrap();
+        namespace.caught_up().await.unwrap();
+        let serve = async |name: &String| {
+            let service = service(name).selector("app", name).port("", 80, 8080);
+            service.create(namespace).await.unwrap();
+            namespace.endpoints_become(name, READY).await.unwrap();
+        };
+        join_all(names.iter().map(serve)).await;
     }
 
     async fn set_ready(&self, name: &str, ready: bool) {
-        let pod = format!("{name}-0");
+        let pod = format!("{name}-1");
         self.namespace.set_pod_ready(&pod, ready).await.unwrap();
     }
 
@@ -53,8 +69,7 @@ impl Rig {
 
     /// Does this with the Service of every fault.
     async fn each(&self, what: impl AsyncFn(&str)) {
-        let names: Vec<String> = cases().into_iter().map(|(name, _)| name).collect();
-        join_all(names.iter().map(|name| what(name))).await;
+        join_all(names().iter().map(|name| what(name))).await;
     }
 
     /// Every fault has struck, and nothing more is to come.
@@ -97,11 +112,15 @@ fn cases() -> Vec<(String, Action)> {
         .collect()
 }
 
+fn names() -> Vec<String> {
+    cases().into_iter().map(|(name, _)| name).collect()
+}
+
 #[tokio::test]
 async fn a_spoilt_create_is_made_good_by_one_change() {
     let rig = Rig::new().await;
     let rules = rig.spoil(&Method::POST);
-    rig.each(async |name| rig.web(name).await).await;
+    rig.webs(&names()).await;
     rig.settle(rules).await;
     for (name, fault) in cases() {
         let changes = (rig.changes(&name, &Method::POST), rig.changes(&name, &Method::PUT));
@@ -112,7 +131,7 @@ async fn a_spoilt_create_is_made_good_by_one_change() {
 #[tokio::test]
 async fn a_spoilt_update_is_made_good_by_one_change() {
     let rig = Rig::new().await;
-    rig.each(async |name| rig.web(name).await).await;
+    rig.webs(&names()).await;
     let rules = rig.spoil(&Method::PUT);
     let unready = async |name: &str| {
         rig.set_ready(name, false).await;
@@ -128,7 +147,7 @@ async fn a_spoilt_update_is_made_good_by_one_change() {
 #[tokio::test]
 async fn a_spoilt_delete_is_made_good_by_one_change() {
     let rig = Rig::new().await;
-    rig.each(async |name| rig.web(name).await).await;
+    rig.webs(&names()).await;
     let rules = rig.spoil(&Method::DELETE);
     let delete = async |name: &str| {
         let (services, endpoints) = (rig.namespace.services(), rig.namespace.endpoints());
@@ -156,7 +175,7 @@ async fn retry_after_is_waited_for_whatever_happens_meanwhile() {
     // Each of these would be a reason to write at once.
     rig.set_ready("web", true).await;
     rig.set_ready("web", false).await;
-    rig.namespace.set_pod_ready("web-1", false).await.unwrap();
+    rig.namespace.set_pod_ready("web-2", false).await.unwrap();
     rig.namespace
         .endpoints_become("web", &["!10.201.0.1 !10.201.0.2 -> :8080/TCP"])
         .await
