@@ -1,4 +1,4 @@
-//! The election, as a pure state machine: no clock, no client, no randomness of its own. The shell ([`super::lease`]) asks
+//! The election, as a pure state machine: no clock, no client, no randomness of its own. The shell (`lease`) asks
 //! [`Elector::step`] what to do, does it, and reports what came of it.
 //!
 //! The rules are those of client-go's `tools/leaderelection`: a record is believed for the duration written in it, counted

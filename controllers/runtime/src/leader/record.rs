@@ -8,7 +8,7 @@ pub const JITTER_FACTOR: f64 = 1.2;
 /// What a release writes: client-go's value, and the smallest that the apiserver accepts.
 pub(super) const RELEASED_SECONDS: i32 = 1;
 
-/// The three durations of an election, valid as [`super::LeaderElectionArgs::timing`] makes them.
+/// The three durations of an election, valid as [`LeaderElectionArgs`](super::LeaderElectionArgs) makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// How long others believe a record of ours. Whole seconds, at least one.
