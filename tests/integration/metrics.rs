@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt as _};
@@ -107,22 +106,6 @@ async fn counts_of_endpoints_are_what_a_list_shows() {
     counted([ready, not_ready, objects], "no Service").await;
 }
 
-/// One of them holds the Lease and knows it.
-async fn wait_any_leader(namespace: &TestNamespace, replicas: &[Replica]) {
-    let mut identities = Vec::new();
-    for replica in replicas {
-        identities.push(replica.identity().await.unwrap());
-    }
-    let holder_of = |spec: &LeaseSpec| {
-        identities
-            .iter()
-            .position(|it| Some(it) == spec.holder_identity.as_ref())
-    };
-    let held = namespace.wait_lease("held by one of them", SOON, |spec| holder_of(spec).is_some());
-    let leader = holder_of(&held.await.unwrap()).unwrap();
-    replicas[leader].wait_leader().await.unwrap();
-}
-
 /// B114.
 #[tokio::test]
 async fn every_replica_serves_probes_and_metrics_and_one_says_that_it_leads() {
@@ -144,7 +127,7 @@ async fn every_replica_serves_probes_and_metrics_and_one_says_that_it_leads() {
         gauges.sort_by(|one, other| one.partial_cmp(other).unwrap());
         gauges
     };
-    wait_any_leader(&namespace, &replicas).await;
+    namespace.wait_leader_among(&replicas).await.unwrap();
     assert_eq!(one_leads(&replicas).await, [Some(0.0), Some(0.0), Some(1.0)]);
     // A rolling update: new ones come before old ones go.
     for number in 4..=6 {
@@ -153,7 +136,7 @@ async fn every_replica_serves_probes_and_metrics_and_one_says_that_it_leads() {
         replicas.push(new);
         replicas.remove(0).terminate().await.unwrap();
     }
-    wait_any_leader(&namespace, &replicas).await;
+    namespace.wait_leader_among(&replicas).await.unwrap();
     assert_eq!(one_leads(&replicas).await, [Some(0.0), Some(0.0), Some(1.0)]);
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::eventually::eventually_one;
 use crate::namespace::TestNamespace;
+use crate::svcplane::Replica;
 
 /// Its name.
 pub const NAME: &str = "svcplane";
@@ -71,6 +72,23 @@ impl TestNamespace {
         let held = |spec: &LeaseSpec| spec.holder_identity.as_deref() == Some(identity);
         self.wait_lease(&format!("the Lease held by {identity}"), deadline, held)
             .await
+    }
+
+    /// Waits until one of these holds the Lease and knows it, and returns its place.
+    ///
+    /// # Errors
+    /// None does within half a minute.
+    pub async fn wait_leader_among(&self, replicas: &[Replica]) -> Result<usize> {
+        let mut identities = Vec::new();
+        for replica in replicas {
+            identities.push(Some(replica.identity().await?));
+        }
+        let place = |spec: &LeaseSpec| identities.iter().position(|it| *it == spec.holder_identity);
+        let deadline = Duration::from_secs(30);
+        let held = self.wait_lease("held by one of them", deadline, |spec| place(spec).is_some());
+        let leader = place(&held.await?).context("nobody holds the Lease")?;
+        replicas[leader].wait_leader().await?;
+        Ok(leader)
     }
 
     /// Sets the annotation `svcplane.io/mode` of the Lease, or takes it off.
