@@ -207,8 +207,11 @@ async fn a_wrong_token_and_a_wrong_certificate_are_told_apart() {
     let wrong_ca = directory.path().join("kubeconfig");
     std::fs::write(&wrong_ca, config.to_string()).unwrap();
     for (kubeconfig, why) in [
-        (proxy.kubeconfig("wrong").unwrap(), "Unauthorized"),
-        (wrong_ca, "certificate"),
+        (
+            proxy.kubeconfig("wrong").unwrap(),
+            "does not accept these credentials (401)",
+        ),
+        (wrong_ca, "cannot reach the apiserver"),
     ] {
         let waiting = Svcplane::builder()
             .observe()
@@ -218,9 +221,14 @@ async fn a_wrong_token_and_a_wrong_certificate_are_told_apart() {
             .unwrap();
         let failed = waiting.wait_metric("rest_client_requests_total", &[], SOON, |it| it >= 2.0);
         failed.await.unwrap();
-        let says = |line: &String| line.contains("cannot reach the apiserver") && line.contains(why);
         let lines = waiting.log_lines();
-        assert_eq!(lines.iter().filter(|line| says(line)).count(), 1, "{why}: {lines:?}");
+        let errors: Vec<&String> = lines.iter().filter(|line| line.contains("ERROR")).collect();
+        assert!(errors.len() == 1 && errors[0].contains(why), "{why}: {lines:?}");
+        assert_eq!(
+            errors[0].contains("certificate"),
+            why.starts_with("cannot"),
+            "{why}: {lines:?}"
+        );
     }
 }
 
