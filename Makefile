@@ -25,7 +25,8 @@ soak: tools release ## Restart, fail-over and relist with 2,000 Services x 10 Po
 	@$(RELEASE)/figures restart
 
 bench: tools release ## Resident memory with 10,000 Pods beside kube-controller-manager (about 10 minutes)
-	@$(RELEASE)/figures memory
+	@$(CARGO) build --profile dist -p svcplane
+	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/figures memory
 
 release:
 	@$(CARGO) build --release -p svcplane -p svcplane-tests --bins
