@@ -66,7 +66,7 @@ impl Pods {
 }
 
 impl Namespace {
-    pub(super) fn apply_pod(&mut self, (pod, labels): LabelledPod, epoch: Epoch, affected: &mut Vec<Affected>) {
+    pub(super) fn apply_pod(&mut self, (mut pod, labels): LabelledPod, epoch: Epoch, affected: &mut Vec<Affected>) {
         let known = self.pods.slot(&pod.name);
         if let Some(entry) = known.and_then(|slot| self.pods.get_mut(slot))
             && is_old(pod.revision, entry.pod.revision)
@@ -86,7 +86,7 @@ impl Namespace {
             self.pairs.add_pod(&labels, slot);
             return;
         };
-        let changed = matters(&entry.pod, &pod);
+        let changed = matters(&entry.pod, &mut pod);
         entry.pod = Arc::new(pod);
         entry.epoch = epoch;
         if entry.labels == labels {
@@ -154,11 +154,12 @@ impl Namespace {
 }
 
 /// Whether a change of a Pod can change endpoints. The time of a Ready transition without a transition does not.
-fn matters(old: &Pod, new: &Pod) -> bool {
-    let relevant = |pod: &Pod| Pod {
-        revision: Revision::default(),
-        ready_transition: None,
-        ..pod.clone()
-    };
-    relevant(old) != relevant(new)
+fn matters(old: &Pod, new: &mut Pod) -> bool {
+    // Set alike what does not matter and compare the rest: a field that is added later counts without being named here, and nothing is
+    // copied for an event that changes nothing.
+    let (revision, transition) = (new.revision, new.ready_transition);
+    (new.revision, new.ready_transition) = (old.revision, old.ready_transition);
+    let matters = old != new;
+    (new.revision, new.ready_transition) = (revision, transition);
+    matters
 }

@@ -19,7 +19,7 @@ pub(super) struct ServiceEntry {
 }
 
 impl Namespace {
-    pub(super) fn apply_service(&mut self, service: Service, epoch: Epoch, affected: &mut Vec<Affected>) {
+    pub(super) fn apply_service(&mut self, mut service: Service, epoch: Epoch, affected: &mut Vec<Affected>) {
         let name = Arc::clone(&service.key.name);
         if let Some(entry) = self.services.get_mut(&name)
             && is_old(service.revision, entry.service.revision)
@@ -28,11 +28,10 @@ impl Namespace {
             return;
         }
         let unchanged = self.services.get(&name).is_some_and(|entry| {
-            let stored = Service {
-                revision: service.revision,
-                ..(*entry.service).clone()
-            };
-            stored == service
+            let revision = std::mem::replace(&mut service.revision, entry.service.revision);
+            let unchanged = *entry.service == service;
+            service.revision = revision;
+            unchanged
         });
         self.forget_service(&name);
         let selector = service.selector.clone().map(|selector| self.pairs.hold(selector));
