@@ -3,10 +3,13 @@ CARGO ?= cargo
 RELEASE := $${CARGO_TARGET_DIR:-target}/release
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: tools release ## Show svcplane at work on a real etcd and kube-apiserver, until Ctrl-C (ONCE=1: exit after the demo)
+run: tools release-demo ## Show svcplane at work on a real etcd and kube-apiserver, until Ctrl-C (ONCE=1: exit after the demo)
 	@exec $(RELEASE)/demo
+
+build: ## The program alone, as a release build: target/release/svcplane
+	@$(CARGO) build --release -p svcplane
 
 test: tools ## Run every test
 	@$(CARGO) test --workspace --no-run
@@ -21,17 +24,33 @@ lint: ## Formatting, clippy and documentation, with warnings as errors; each cra
 		$(CARGO) check --quiet -p $$crate || exit 1; \
 	done
 
-soak: tools release ## Restart, fail-over and relist with 2,000 Services x 10 Pods: writes counted (about 10 minutes)
+drills: tools release-drills ## High availability drills with three replicas and with two (about 25 minutes)
+	@$(RELEASE)/drills
+
+differential: tools release-differential ## One random stream on svcplane's cluster and on kube-controller-manager's (OPS=3000 SEED=1; CONTROLLERS=endpoints|all; SLICE_LIMIT=100; STATE=DIR goes on from there; REPLAY=FILE)
+	@$(RELEASE)/differential --controllers $(or $(CONTROLLERS),all) --max-endpoints-per-slice $(or $(SLICE_LIMIT),100) $(if $(REPLAY),--replay $(REPLAY),--ops $(or $(OPS),3000) --seed $(or $(SEED),1) $(if $(STATE),--state $(STATE)))
+
+differential-proofs: tools release-differential ## Prove that the differential test can fail: controllers off, other limits, rules broken (about 20 minutes)
+	@$(RELEASE)/differential --prove --ops $(or $(OPS),600)
+
+soak: tools release-figures release-drills release-differential ## Restarts, fail-over and relists at size, drills, long differential streams, resumable (about 2.5 hours)
 	@$(RELEASE)/figures restart
+	@$(RELEASE)/drills
+	@for seed in 1 2 3 4 5; do \
+		$(RELEASE)/differential --ops 3000 --seed $$seed --state $${CARGO_TARGET_DIR:-target}/soak/seed-$$seed \
+			--max-endpoints-per-slice $$([ $$seed = 5 ] && echo 5 || echo 100) || exit 1; \
+	done
+	@$(RELEASE)/differential --ops 20000 --seed 6 --state $${CARGO_TARGET_DIR:-target}/soak/seed-6
 
-bench: tools release ## Resident memory with 10,000 Pods beside kube-controller-manager (about 10 minutes)
+bench-controllers: tools release-bench-controllers ## Figures beside kube-controller-manager, into docs/figures (about 75 minutes; CONTROLLERS=endpoints|both; WORKLOADS=w4 SCALE=10 FIGURES=target/figures for a quick try)
 	@$(CARGO) build --profile dist -p svcplane
-	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/figures memory
+	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-controllers --controllers $(or $(CONTROLLERS),both)
 
-release:
-	@$(CARGO) build --release -p svcplane -p svcplane-tests --bins
+# svcplane, and one program of the kit.
+release-%:
+	@$(CARGO) build --release -p svcplane -p svcplane-tests --bin svcplane --bin reaper --bin $*
 
 tools: ## Build the real etcd, kube-apiserver, kube-controller-manager and kubectl, once (KUBEBUILDER_ASSETS wins)
 	@tests/tools/build
 
-.PHONY: help run test lint soak bench tools release
+.PHONY: help run build test lint drills differential differential-proofs soak bench-controllers tools

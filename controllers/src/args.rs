@@ -12,10 +12,16 @@ use svcplane_runtime::watch::WatchList;
 use crate::gate::Mode;
 
 mod controllers;
+mod explain;
 mod reserved;
+mod sizes;
+mod tuning;
 
 pub use controllers::Controllers;
+pub use explain::{ExplainArgs, Form};
 pub use reserved::ReservedArgs;
+pub use sizes::SizeArgs;
+pub use tuning::TuningArgs;
 
 /// A Kubernetes Service control plane.
 #[derive(Debug, Parser)]
@@ -31,6 +37,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the controllers: the entry point of the Deployment
     Run(Box<RunArgs>),
+    /// Explain one Service: which Pods are in and which are not and why, what should be stored and what is, what clients see of it
+    Explain(Box<ExplainArgs>),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -58,13 +66,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME,…", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Controllers,
 
-    /// Services whose Endpoints are worked on at the same time; also the bound of writes in flight
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub concurrent_endpoint_syncs: u16,
-
-    /// How long a change of a Pod may wait for others of the same Service, so that one write covers them
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
-    pub endpoint_updates_batch_period: Duration,
+    /// The endpoint controllers.
+    #[command(flatten)]
+    pub tuning: TuningArgs,
 
     /// Every Service is looked at again at least this often (and at most twice as often), event or not; 0 turns it off
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration)]
@@ -110,7 +114,8 @@ impl RunArgs {
         if self.mode == Mode::Active && !self.acknowledge_builtins_disabled {
             return Err(
                 "--mode=active needs --acknowledge-builtins-disabled: set it once kube-controller-manager runs with \
-                        --controllers=*,-endpoints-controller, because two writers of the same Endpoints fight"
+                        --controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller, because two writers of the \
+                        same objects fight"
                     .to_owned(),
             );
         }

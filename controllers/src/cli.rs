@@ -1,12 +1,13 @@
 //! From the command line to an exit code: 0 = well, 1 = failed, 2 = the command line is wrong. Every error is one line.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, Command, RunArgs, one_line};
+use crate::args::{Cli, Command, ExplainArgs, RunArgs, one_line};
+use crate::explain::{Style, explain};
 use crate::run::run;
 use crate::start;
 
@@ -34,17 +35,55 @@ pub fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(args) => run_to_end(*args),
+        Command::Explain(args) => explain_to_end(&args),
         Command::Completions { shell } => {
             // Into memory first: clap_complete panics when its reader goes away.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "svcplane", &mut script);
-            match io::stdout().write_all(&script) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    complain(&format!("error: cannot write the script: {error}"), FAILED)
-                }
-                _ => ExitCode::SUCCESS,
-            }
+            print(&script, ExitCode::SUCCESS)
         }
+    }
+}
+
+/// Writes it all, unless the reader goes away, and exits with this code.
+fn print(text: &[u8], code: ExitCode) -> ExitCode {
+    let mut out = io::stdout();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("error: cannot write to standard output: {error}"), FAILED)
+        }
+        _ => code,
+    }
+}
+
+fn explain_to_end(args: &ExplainArgs) -> ExitCode {
+    let thread = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let explained = match thread {
+        Ok(thread) => thread.block_on(explain(args, style())),
+        Err(error) => Err(error.to_string()),
+    };
+    match explained {
+        Ok(explained) => {
+            let failed = args.check && !explained.in_order;
+            let code = if failed {
+                ExitCode::from(FAILED)
+            } else {
+                ExitCode::SUCCESS
+            };
+            print(explained.text.as_bytes(), code)
+        }
+        Err(error) => complain(&format!("error: {error}"), FAILED),
+    }
+}
+
+/// Colours on a terminal, unless `NO_COLOR` says otherwise (no-color.org) or the terminal has none.
+fn style() -> Style {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if io::stdout().is_terminal() && !set("NO_COLOR") && !is_dumb {
+        Style::Terminal
+    } else {
+        Style::Plain
     }
 }
 

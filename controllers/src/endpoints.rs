@@ -1,34 +1,34 @@
 //! The Endpoints controller.
 //!
 //! Pure: `compute` reads a Service and its Pods, `plan` compares the result with what is stored, `TriggerTracker` supplies the time that a
-//! write is annotated with, `Contention` the patience with other writers. No clock, no client, no task. Around them: `reconcile` brings one
-//! Service's Endpoints to what they should be, `write` makes the calls.
+//! write is annotated with, `Settled` spares syncs that would find nothing. No clock, no client, no task.
 
 mod change;
 mod compute;
-mod contention;
-mod metrics;
+mod ip_text;
 mod plan;
-mod reconcile;
 mod repack;
+mod settled;
 mod trigger;
 mod truncate;
-mod write;
+mod uniform;
+mod unlisted;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod reference;
 
+pub(crate) use change::Change;
 pub use compute::compute;
-pub use contention::Contention;
-pub use metrics::{CONTROLLER, EndpointsMetrics};
+pub(crate) use compute::{hostname, may_be_endpoint, resolve, verdict};
 pub use plan::{
-    Content, HEADLESS_LABEL, MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY_ANNOTATION, Operation, Reason,
-    TRIGGER_TIME_ANNOTATION, TRUNCATED, Version, plan,
+    Content, Decision, HEADLESS_LABEL, MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY_ANNOTATION, Operation, Reason,
+    TRIGGER_TIME_ANNOTATION, TRUNCATED, decide, plan,
 };
-pub use reconcile::EndpointsController;
+pub(crate) use plan::{annotate, handed_on};
 pub use repack::repack;
+pub use settled::Settled;
 pub use trigger::TriggerTracker;
 pub use truncate::{CAPACITY, truncate};
-pub use write::Writer;
+pub use unlisted::Unlisted;

@@ -4,27 +4,37 @@
 //! namespace ─┬─ services   by name, each filed under its least shared selector pair
 //!            ├─ pods       by name, each with the ids of its label pairs
 //!            ├─ endpoints  by name, with our own writes laid over what the watch has shown
+//!            ├─ slices     as these, and by the Service that they name
 //!            └─ pairs      (label key, value) -> Pods that carry it, Services filed under it
+//! nodes      by name, and the shares of the zones
 //! ```
 //!
 //! One mutex, sections of microseconds, no awaits. Fed by the watches and by the writers; read by the workers. A Pod event costs its
 //! labels and the Services filed under them, not all Services of the namespace. Revisions never go backwards per object, so an old list
 //! cannot undo a newer event. A relist stamps what it brings with a new epoch; what still carries an old one at its end is gone.
 
+mod changes;
 mod endpoints;
 mod namespace;
+mod nodes;
+mod overlay;
 mod pairs;
 mod pods;
 mod services;
+mod slices;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use endpoints::{Orphan, WriteEnd};
+pub use changes::{Changes, PodChange, PodChanges, PodEvent};
+pub use endpoints::Orphan;
 pub use namespace::Snapshot;
+pub use overlay::{DeleteEnd, WriteEnd};
 
-use crate::model::{EndpointsObject, LabelledPod, ObjectKey, Revision, Service, Uid};
+use crate::controller::Controller;
+use crate::model::{EndpointsObject, LabelledPod, Node, ObjectKey, Revision, Service, Slice, Uid};
 use namespace::Namespace;
+use nodes::Nodes;
 
 /// A Service (or an Endpoints object of that name) that must be looked at again, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +50,10 @@ pub struct Affected {
 pub enum Cause {
     /// Its Service was added, changed or deleted.
     Service,
-    /// A Pod that its selector matches, or matched, changed: the batch period applies.
+    /// A Pod that its selector matches, or matched, changed, or the Node of one: the batch period applies.
     Pod,
-    /// Its Endpoints object was changed or deleted by somebody else.
-    Foreign,
+    /// Its Endpoints object or a slice of it, which we keep, was changed or deleted by somebody else.
+    Foreign(Controller),
 }
 
 /// The kinds that are watched.
@@ -55,6 +65,10 @@ pub enum Kind {
     Pod,
     /// Endpoints.
     Endpoints,
+    /// EndpointSlices of our controllers.
+    Slice,
+    /// Nodes.
+    Node,
 }
 
 /// One round of listing: what it brings is stamped with it.
@@ -74,6 +88,10 @@ pub struct Counts {
     pub endpoints: usize,
     /// Endpoints objects that have no Service of their name.
     pub endpoints_without_service: usize,
+    /// EndpointSlices of our controllers.
+    pub slices: usize,
+    /// Nodes.
+    pub nodes: usize,
     /// Ready addresses in Endpoints objects of Services with a selector.
     pub ready_addresses: usize,
     /// Addresses that are not ready in those.
@@ -84,7 +102,8 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct Index {
     namespaces: HashMap<Arc<str>, Namespace, ahash::RandomState>,
-    epochs: [Epoch; 3],
+    nodes: Nodes,
+    epochs: [Epoch; 5],
     affected: Vec<Affected>,
 }
 
@@ -98,17 +117,27 @@ impl Index {
     pub fn begin(&mut self, kind: Kind) {
         let epoch = self.epoch_mut(kind);
         epoch.0 = epoch.0.wrapping_add(1);
+        if kind == Kind::Node {
+            self.nodes.begin();
+        }
     }
 
     /// The list of `kind` is complete: what it did not bring is gone.
     pub fn sweep(&mut self, kind: Kind) {
         let epoch = self.epoch(kind);
+        if kind == Kind::Node {
+            self.nodes.sweep(epoch);
+            self.after_nodes();
+            return;
+        }
         let affected = &mut self.affected;
         for namespace in self.namespaces.values_mut() {
             match kind {
                 Kind::Service => namespace.sweep_services(epoch, affected),
                 Kind::Pod => namespace.sweep_pods(epoch, affected),
                 Kind::Endpoints => namespace.sweep_endpoints(epoch, affected),
+                Kind::Slice => namespace.sweep_slices(epoch, affected),
+                Kind::Node => {}
             }
         }
         self.namespaces.retain(|_, namespace| !namespace.is_empty());
@@ -149,6 +178,20 @@ impl Index {
         namespace.apply_endpoints(object, epoch, affected);
     }
 
+    /// What is known to be stored under this key, and what a write of ours is about to store there.
+    pub fn known_endpoints(&self, key: &ObjectKey) -> [Option<Arc<EndpointsObject>>; 2] {
+        let namespace = self.namespaces.get(&key.namespace);
+        namespace.map_or([None, None], |namespace| namespace.endpoints.known(&key.name))
+    }
+
+    /// The watch shows an Endpoints object with the content of `known`, one of [`known_endpoints`](Self::known_endpoints), under this uid
+    /// and revision.
+    pub fn apply_known_endpoints(&mut self, known: &Arc<EndpointsObject>, uid: Uid, revision: Revision) {
+        let epoch = self.epoch(Kind::Endpoints);
+        let (namespace, affected) = self.namespace(&known.key.namespace);
+        namespace.apply_known_endpoints(known, uid, revision, epoch, affected);
+    }
+
     /// An Endpoints object is gone.
     pub fn delete_endpoints(&mut self, key: &ObjectKey, revision: Revision) {
         self.with_existing(&key.namespace, |namespace, affected| {
@@ -157,21 +200,84 @@ impl Index {
     }
 
     /// We are about to write this content: should the watch show it before the reply comes, it is ours.
-    pub fn expect_write(&mut self, object: &Arc<EndpointsObject>) {
+    pub fn expect_endpoints(&mut self, object: &Arc<EndpointsObject>) {
         let (namespace, _) = self.namespace(&object.key.namespace);
-        namespace.expect_write(object);
+        namespace.endpoints.expect(object);
     }
 
     /// The write of what was expected is over. What is stored is laid over what the watch has shown.
-    pub fn finish_write(&mut self, key: &ObjectKey, end: WriteEnd) {
+    pub fn finish_endpoints(&mut self, key: &ObjectKey, end: WriteEnd) {
         let epoch = self.epoch(Kind::Endpoints);
         let (namespace, affected) = self.namespace(&key.namespace);
-        namespace.finish_write(&key.name, end, epoch, affected);
+        namespace.finish_endpoints(&key.name, end, epoch, affected);
     }
 
     /// We have deleted the object of that uid.
-    pub fn finish_delete(&mut self, key: &ObjectKey, uid: &Uid) {
-        self.with_existing(&key.namespace, |namespace, _| namespace.finish_delete(&key.name, uid));
+    pub fn finish_endpoints_delete(&mut self, key: &ObjectKey, uid: &Uid) {
+        self.with_existing(&key.namespace, |namespace, _| {
+            namespace.finish_endpoints_delete(&key.name, uid);
+        });
+    }
+
+    /// A slice of one of our controllers as the watch shows it.
+    pub fn apply_slice(&mut self, slice: Slice) {
+        let epoch = self.epoch(Kind::Slice);
+        let (namespace, affected) = self.namespace(&slice.key.namespace.clone());
+        namespace.apply_slice(slice, epoch, affected);
+    }
+
+    /// A slice is gone, or none of our controllers' any more.
+    pub fn delete_slice(&mut self, key: &ObjectKey, revision: Revision) {
+        self.with_existing(&key.namespace, |namespace, affected| {
+            namespace.delete_slice(&key.name, revision, affected);
+        });
+    }
+
+    /// As [`expect_endpoints`](Self::expect_endpoints), for a slice.
+    pub fn expect_slice(&mut self, slice: &Arc<Slice>) {
+        let (namespace, _) = self.namespace(&slice.key.namespace);
+        namespace.slices.expect(slice);
+    }
+
+    /// As [`finish_endpoints`](Self::finish_endpoints), for a slice.
+    pub fn finish_slice(&mut self, slice: &Slice, end: WriteEnd) {
+        let epoch = self.epoch(Kind::Slice);
+        let (namespace, affected) = self.namespace(&slice.key.namespace);
+        namespace.finish_slice(slice, end, epoch, affected);
+    }
+
+    /// We are about to delete this slice: nobody else has disturbed it when the watch shows that it is gone.
+    pub fn expect_slice_delete(&mut self, key: &ObjectKey) {
+        self.with_existing(&key.namespace, |namespace, _| namespace.expect_slice_delete(&key.name));
+    }
+
+    /// The deletion is over.
+    pub fn finish_slice_delete(&mut self, slice: &Slice, end: DeleteEnd) {
+        self.with_existing(&slice.key.namespace, |namespace, _| {
+            namespace.finish_slice_delete(&slice.key.name, &slice.uid, end);
+        });
+    }
+
+    /// A Node as stored.
+    pub fn apply_node(&mut self, node: Node) {
+        let epoch = self.epoch(Kind::Node);
+        self.nodes.apply(node, epoch);
+        self.after_nodes();
+    }
+
+    /// A Node is gone.
+    pub fn delete_node(&mut self, name: &Arc<str>, revision: Revision) {
+        self.nodes.delete(name, revision);
+        self.after_nodes();
+    }
+
+    fn after_nodes(&mut self) {
+        let Some(changed) = self.nodes.take_changed() else {
+            return;
+        };
+        for namespace in self.namespaces.values_mut() {
+            namespace.affect_by_nodes(&changed, &mut self.affected);
+        }
     }
 
     /// Start of a term of leadership: marks what earlier leaders left behind (see [`Orphan::Leftover`]) and returns every key there is.
@@ -194,15 +300,41 @@ impl Index {
 
     /// All that a reconcile of `key` needs to know.
     pub fn snapshot(&self, key: &ObjectKey) -> Snapshot {
-        self.namespaces
-            .get(&key.namespace)
-            .map_or_else(Snapshot::default, |namespace| namespace.snapshot(&key.name))
+        let namespace = self.namespaces.get(&key.namespace);
+        let pods = namespace.map(|namespace| namespace.pods_of(&key.name));
+        Snapshot {
+            pods: pods.unwrap_or_default(),
+            ..self.stored(key)
+        }
+    }
+
+    /// The same without the Pods, of which there may be many.
+    pub fn stored(&self, key: &ObjectKey) -> Snapshot {
+        let namespace = self.namespaces.get(&key.namespace);
+        let stored = namespace.map(|namespace| namespace.stored(&key.name));
+        Snapshot {
+            nodes: Arc::clone(self.nodes.table()),
+            zones: self.nodes.zones().cloned(),
+            ..stored.unwrap_or_default()
+        }
+    }
+
+    /// What is new about a Service since the last call: less than a [`snapshot`](Self::snapshot), and sometimes enough.
+    pub fn take_changes(&mut self, key: &ObjectKey) -> Option<Changes> {
+        let namespace = self.namespaces.get_mut(&key.namespace)?;
+        let entry = namespace.services.get_mut(&key.name)?;
+        Some(Changes {
+            service: Arc::clone(&entry.service),
+            pods: std::mem::replace(&mut entry.changes, PodChanges::NONE),
+            endpoints: namespace.known_version(&key.name),
+        })
     }
 
     /// How much is held.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts {
             namespaces: self.namespaces.len(),
+            nodes: self.nodes.len(),
             ..Counts::default()
         };
         for namespace in self.namespaces.values() {
@@ -229,20 +361,24 @@ impl Index {
     }
 
     fn epoch(&self, kind: Kind) -> Epoch {
-        let [services, pods, endpoints] = self.epochs;
+        let [services, pods, endpoints, slices, nodes] = self.epochs;
         match kind {
             Kind::Service => services,
             Kind::Pod => pods,
             Kind::Endpoints => endpoints,
+            Kind::Slice => slices,
+            Kind::Node => nodes,
         }
     }
 
     fn epoch_mut(&mut self, kind: Kind) -> &mut Epoch {
-        let [services, pods, endpoints] = &mut self.epochs;
+        let [services, pods, endpoints, slices, nodes] = &mut self.epochs;
         match kind {
             Kind::Service => services,
             Kind::Pod => pods,
             Kind::Endpoints => endpoints,
+            Kind::Slice => slices,
+            Kind::Node => nodes,
         }
     }
 }
@@ -257,5 +393,7 @@ fn is_older(deleted: Revision, stored: Revision) -> bool {
     deleted != Revision::default() && deleted < stored
 }
 
+#[cfg(test)]
+mod replies;
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use svcplane_runtime::leader::{Standing, TermHandle};
 use svcplane_runtime::readiness::Readiness;
 
-use crate::endpoints::{EndpointsController, TriggerTracker};
 use crate::gate::Mode;
+use crate::reconcile::Reconciler;
 
 /// Opens the queue with every key when a term begins, closes it when it ends.
-pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, synced: Vec<Readiness>) {
+pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec<Readiness>) {
     for ready in &synced {
         ready.raised().await;
     }
@@ -19,14 +19,14 @@ pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, sy
             term.changed().await;
         }
         // Read before the keys are handed out: a change from now on makes them all due again.
-        let mode = controller.gate.mode();
+        let mode = controller.desk.gate.mode();
         controller.queue.open();
         let (keys, counts) = {
-            let mut index = controller.index.lock();
+            let mut index = controller.desk.index.lock();
             (index.start_term(), index.counts())
         };
         if mode == Mode::Observe {
-            tracing::warn!("leading in observe mode: Endpoints are not written");
+            tracing::warn!("leading in observe mode: nothing is written");
         }
         tracing::info!(
             ?mode,
@@ -41,12 +41,11 @@ pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, sy
         loop {
             if term.changed().await.standing == Standing::Follower {
                 controller.queue.close();
-                // What was noted grows stale while others lead: to the next term every Service is new.
-                *controller.trigger.lock() = TriggerTracker::default();
+                controller.forget();
                 tracing::info!("not leading any more");
                 break;
             }
-            if controller.gate.mode() != mode {
+            if controller.desk.gate.mode() != mode {
                 // What was only planned so far has to be looked at again.
                 break;
             }
@@ -55,10 +54,11 @@ pub async fn lead(controller: Arc<EndpointsController>, mut term: TermHandle, sy
 }
 
 /// Every Service again now and then, as client-go's resync: heals what no event tells.
-pub async fn resync(controller: Arc<EndpointsController>, period: Duration) {
+pub async fn resync(controller: Arc<Reconciler>, period: Duration) {
     loop {
         tokio::time::sleep(period.mul_f64(1.0 + rand::random::<f64>())).await;
-        let keys = controller.index.lock().service_keys();
+        controller.look_at_everything();
+        let keys = controller.desk.index.lock().service_keys();
         for key in &keys {
             controller.queue.add(key, Duration::ZERO);
         }

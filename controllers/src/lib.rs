@@ -6,28 +6,46 @@
 //!
 //! * [`args`]: the command line.
 //! * [`cli`]: from the command line to an exit code.
-//! * [`endpoints`]: the Endpoints controller.
+//! * [`contention`]: patience with other writers.
+//! * [`controller`]: the controllers by name.
+//! * [`endpoints`]: what the Endpoints of a Service should be.
+//! * [`endpointslice`]: what its slices should be.
+//! * [`explain`]: `svcplane explain`.
 //! * [`feed`]: from the watches into the index, and from there into the queue.
 //! * [`gate`]: may this process write now?
 //! * [`index`]: what is stored, and who is affected by a change.
 //! * [`leadership`]: the life of a term.
+//! * [`metrics`]: what the controllers count.
+//! * [`mirroring`]: what the slices of hand-made Endpoints should be.
 //! * [`model`]: what the controllers know, in types that cannot be wrong.
 //! * [`permissions`]: missing rights, named at start.
+//! * [`reconcile`]: brings all that is made of one Service to what it should be.
 //! * [`run`]: `svcplane run`, wired in one place.
 //! * [`start`]: the log, and an apiserver that answers.
 //! * [`state`]: what the process shows of itself.
+//! * [`watches`]: which kinds are watched.
 //! * [`wire`]: the API's JSON, read into the model.
+//! * [`write`](mod@write): the calls that change something.
 
 pub mod args;
 pub mod cli;
+pub mod contention;
+pub mod controller;
 pub mod endpoints;
+pub mod endpointslice;
+pub mod explain;
 pub mod feed;
 pub mod gate;
 pub mod index;
 pub mod leadership;
+pub mod metrics;
+pub mod mirroring;
 pub mod model;
 pub mod permissions;
+pub mod reconcile;
 pub mod run;
 pub mod start;
 pub mod state;
+pub mod watches;
 pub mod wire;
+pub mod write;

@@ -5,11 +5,17 @@
 mod endpoints;
 mod ids;
 mod interner;
+mod node;
 mod pod;
 mod service;
+mod slice;
 
 pub use endpoints::{Address, EndpointPort, EndpointsObject, OwnerReference, Subset, TargetRef};
-pub use ids::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid};
+pub use ids::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid, Version};
 pub use interner::Interner;
+pub use node::{Node, NodeTable};
 pub use pod::{ContainerPort, LabelledPod, Phase, Pod, PodName};
-pub use service::{IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
+pub use service::{Distribution, IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
+pub use slice::{
+    Conditions, Endpoint, Extra, Hints, Manager, OtherEndpoint, PodEndpoint, Slice, SliceContent, SlicePort,
+};

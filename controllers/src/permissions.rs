@@ -9,7 +9,10 @@ use kube::{Api, Client};
 use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
 
+use crate::controller::Controller;
 use crate::gate::Mode;
+
+const SLICES: (&str, &str) = ("discovery.k8s.io", "endpointslices");
 
 /// One right: a verb on a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,18 @@ pub struct Right {
     resource: &'static str,
     /// `None` = in every namespace.
     namespace: Option<String>,
+}
+
+impl Right {
+    /// This verb on this resource; without a namespace in all of them.
+    pub fn new(verb: &'static str, group: &'static str, resource: &'static str, namespace: Option<&str>) -> Self {
+        Self {
+            verb,
+            group,
+            resource,
+            namespace: namespace.map(str::to_owned),
+        }
+    }
 }
 
 impl fmt::Display for Right {
@@ -41,21 +56,26 @@ impl fmt::Display for Right {
 }
 
 /// All that `svcplane run` needs in this mode. Events are not among them: without the right to write them only they are missing.
-pub fn needed(mode: Mode, lease_namespace: Option<&str>) -> Vec<Right> {
+pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>) -> Vec<Right> {
     let mut rights = Vec::new();
     let mut add = |group, resource, namespace: Option<&str>, verbs: &[&'static str]| {
-        rights.extend(verbs.iter().map(|verb| Right {
-            verb,
-            group,
-            resource,
-            namespace: namespace.map(str::to_owned),
-        }));
+        rights.extend(verbs.iter().map(|verb| Right::new(verb, group, resource, namespace)));
     };
     add("", "services", None, &["get", "list", "watch"]);
     add("", "pods", None, &["list", "watch"]);
     add("", "endpoints", None, &["list", "watch"]);
-    if mode == Mode::Active {
+    let active = mode == Mode::Active;
+    if active && running.contains(&Controller::Endpoints) {
         add("", "endpoints", None, &["create", "update", "delete"]);
+    }
+    if running.iter().any(|controller| *controller != Controller::Endpoints) {
+        add(SLICES.0, SLICES.1, None, &["list", "watch"]);
+        if active {
+            add(SLICES.0, SLICES.1, None, &["get", "create", "update", "delete"]);
+        }
+    }
+    if running.contains(&Controller::Slices) {
+        add("", "nodes", None, &["list", "watch"]);
     }
     if let Some(namespace) = lease_namespace {
         add(
@@ -111,14 +131,24 @@ mod tests {
 
     #[test]
     fn a_missing_right_is_named_by_verb_resource_and_place() {
-        let rights = needed(Mode::Active, Some("svcplane"));
+        let rights = needed(Mode::Active, &Controller::ALL, Some("svcplane"));
         let named: Vec<String> = rights.iter().map(Right::to_string).collect();
         assert!(named.contains(&"update on endpoints".to_owned()), "{named:?}");
         assert!(
             named.contains(&"update on leases.coordination.k8s.io in namespace svcplane".to_owned()),
             "{named:?}"
         );
-        let observing = needed(Mode::Observe, None);
+        assert!(
+            named.contains(&"get on endpointslices.discovery.k8s.io".to_owned()),
+            "{named:?}"
+        );
+        let alone = needed(Mode::Active, &[Controller::Endpoints], None);
+        assert!(
+            !alone
+                .iter()
+                .any(|right| ["endpointslices", "nodes"].contains(&right.resource))
+        );
+        let observing = needed(Mode::Observe, &Controller::ALL, None);
         let writes = |right: &Right| !matches!(right.verb, "get" | "list" | "watch");
         assert!(!observing.iter().any(writes), "observe needs no write verb");
     }

@@ -5,30 +5,35 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::{Api, Client};
+use kube::Client;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use svcplane_runtime::admin::{AdminServer, DebugServer, Probes};
 use svcplane_runtime::client;
 use svcplane_runtime::events::{self, EventWriter};
 use svcplane_runtime::leader::{LeaderElection, LeaseConfig, TermHandle, identity};
-use svcplane_runtime::metrics::{BuildInfo, Metrics};
+use svcplane_runtime::metrics::Metrics;
 use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
 use svcplane_runtime::supervise::{Supervisor, TaskFailure};
-use svcplane_runtime::watch::{self, ListStyle};
+use svcplane_runtime::watch;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RunArgs;
-use crate::endpoints::{CONTROLLER, Contention, EndpointsController, EndpointsMetrics, TriggerTracker, Writer};
-use crate::feed::{Feed, Watched};
+use crate::contention::Contention;
+use crate::controller::Controller;
+use crate::endpoints::TriggerTracker;
+use crate::feed::Feed;
 use crate::gate::Gate;
 use crate::index::Index;
 use crate::leadership::{lead, resync};
+use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
+use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
 use crate::state::{Debug, IndexCollector};
-use crate::wire::{WireEndpoints, WirePod, WireService};
+use crate::watches::{Kinds, Watches};
+use crate::write::Writer;
 use crate::{permissions, start};
 
 /// Retries of a failing Service: fast at first, never rarer than twice a minute.
@@ -123,11 +128,7 @@ async fn build(
         tracing::warn!("{flag} has no effect in this version: it belongs to a controller that it does not have");
     }
     let registry = Registry::new();
-    let build = BuildInfo {
-        version: env!("CARGO_PKG_VERSION"),
-        kubernetes: "1.37",
-    };
-    let metrics = Metrics::new(registry.clone(), build).map_err(because)?;
+    let metrics = Metrics::new(registry.clone(), start::build_info()).map_err(because)?;
     let config = client::load_config(args.kubeconfig.as_deref()).await.map_err(because)?;
     let server = client::server(&config).clone();
     let name = identity();
@@ -136,36 +137,41 @@ async fn build(
     // The election has a client of its own: a full pool of writes must not hold up a renewal.
     let for_election = client::connect(config, &user_agent, &metrics).map_err(because)?;
     let lease = args.leader_election.config().map_err(because)?;
-    let rights = permissions::needed(args.mode, lease.as_ref().map(|lease| lease.namespace.as_str()));
+    let running = args.controllers.running();
+    let rights = permissions::needed(
+        args.mode,
+        &running,
+        lease.as_ref().map(|lease| lease.namespace.as_str()),
+    );
     let (election, term) = elect(lease, for_election, &name, &metrics);
 
     let index = Arc::new(Mutex::new(Index::default()));
     let collector = IndexCollector::new(Arc::clone(&index)).map_err(because)?;
     registry.register(Box::new(collector)).map_err(because)?;
-    let queue = Queue::new(RETRY, metrics.workqueue("endpoint"));
+    let workers = args.tuning.workers(&args.controllers);
+    let queue = Queue::new(RETRY, workers.into(), metrics.workqueue("endpoint"));
     *work = Some(queue.clone());
     let (sink, waiting) = events::queue(&metrics);
     let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
-    let controller = Arc::new(EndpointsController {
+    let desk = Desk {
         index: Arc::clone(&index),
-        queue: queue.clone(),
         gate: Gate::new(term.clone(), args.mode),
         writer: Writer::new(client.clone()),
         events: sink,
-        metrics: EndpointsMetrics::new(&registry).map_err(because)?,
-        batch_period: args.endpoint_updates_batch_period,
-        trigger: Mutex::new(TriggerTracker::default()),
-        contention: Mutex::new(Contention::default()),
-    });
-    let synced = ["services", "pods", "endpoints"].map(Readiness::new);
+        metrics: ControllerMetrics::new(&registry, &running).map_err(because)?,
+        taken: Mutex::default(),
+    };
+    let controller = Arc::new(reconciler(args, desk, queue.clone()));
+    let kinds = Kinds::of(&running);
+    let synced = kinds.readiness();
     let electing = Readiness::new("leader election");
     let state = Debug {
         identity: name,
-        gate: controller.gate.clone(),
+        gate: controller.desk.gate.clone(),
         term: term.clone(),
         index: Arc::clone(&index),
         queue,
-        synced: synced.to_vec(),
+        synced: synced.clone(),
     };
     let probes = probes(&synced, election.as_ref(), electing.clone());
     serve_http(args, tasks, stops, probes, &metrics, state).await?;
@@ -184,21 +190,33 @@ async fn build(
         metrics,
         feed,
     };
-    let [services, pods, endpoints] = &synced;
-    watches.start::<WireService>(tasks, stops, services);
-    watches.start::<WirePod>(tasks, stops, pods);
-    watches.start::<WireEndpoints>(tasks, stops, endpoints);
+    watches.start_all(tasks, &stops.rest, &synced, kinds.slices.as_ref());
     tasks.spawn("events", &stops.rest, events.run(stops.rest.clone()));
     if let Some(election) = election {
         electing.raise();
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }
-    if args.controllers.runs(CONTROLLER) {
-        start_controller(args, tasks, stops, &controller, term, synced.to_vec());
-    } else {
+    if running.is_empty() {
         tracing::warn!("--controllers leaves none to run");
+    } else {
+        start_controllers(args, tasks, stops, &controller, term, synced);
     }
     Ok(())
+}
+
+fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue) -> Reconciler {
+    let runs = |controller| args.controllers.runs(controller);
+    Reconciler {
+        queue,
+        desk,
+        batch_period: args.tuning.batch_period(&args.controllers),
+        trigger: Mutex::new(TriggerTracker::default()),
+        contention: Mutex::new(Contention::default()),
+        endpoints: runs(Controller::Endpoints).then(EndpointsPart::default),
+        slices: runs(Controller::Slices).then(|| SlicesPart::new(args.tuning.sizes.max_endpoints_per_slice.into())),
+        mirroring: runs(Controller::Mirroring)
+            .then(|| MirroringPart::new(args.tuning.sizes.mirroring_max_endpoints_per_subset.into())),
+    }
 }
 
 fn elect(
@@ -258,17 +276,17 @@ async fn serve_http(
     Ok(())
 }
 
-fn start_controller(
+fn start_controllers(
     args: &RunArgs,
     tasks: &mut Supervisor,
     stops: &Stops,
-    controller: &Arc<EndpointsController>,
+    controller: &Arc<Reconciler>,
     term: TermHandle,
     synced: Vec<Readiness>,
 ) {
-    for _ in 0..args.concurrent_endpoint_syncs {
+    for _ in 0..args.tuning.workers(&args.controllers) {
         let worker = Arc::clone(controller).work();
-        tasks.spawn("endpoints worker", &stops.work, until(&stops.work, worker));
+        tasks.spawn("worker", &stops.work, until(&stops.work, worker));
     }
     if !args.min_resync_period.is_zero() {
         let resync = resync(Arc::clone(controller), args.min_resync_period);
@@ -286,29 +304,5 @@ fn until(
     let stop = stop.clone();
     async move {
         stop.run_until_cancelled(task).await;
-    }
-}
-
-struct Watches {
-    client: Client,
-    style: ListStyle,
-    metrics: Metrics,
-    feed: Feed,
-}
-
-impl Watches {
-    fn start<K: Watched>(&self, tasks: &mut Supervisor, stops: &Stops, ready: &Readiness) {
-        let feed = self.feed.clone();
-        let watch = watch::run(
-            K::RESOURCE,
-            Api::<K>::all(self.client.clone()),
-            self.style,
-            self.metrics.watch(K::RESOURCE),
-            ready.clone(),
-            move |event| feed.event(event),
-        );
-        let stop = stops.rest.clone();
-        let watch = async move { stop.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
-        tasks.spawn(format!("watch {}", K::RESOURCE), &stops.rest, watch);
     }
 }

@@ -9,11 +9,20 @@ use kube::Client;
 use svcplane_runtime::api::Repeated;
 use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
+use svcplane_runtime::metrics::BuildInfo;
 use svcplane_runtime::watch::WatchBackoff;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::LogFormat;
 use crate::permissions::{self, Right};
+
+/// What this program is.
+pub fn build_info() -> BuildInfo {
+    BuildInfo {
+        version: env!("CARGO_PKG_VERSION"),
+        kubernetes: "1.37",
+    }
+}
 
 /// Starts the log on standard error. The error names the flag.
 pub fn log(format: LogFormat, level: &str) -> Result<(), String> {

@@ -61,6 +61,8 @@ impl Collector for IndexCollector {
             ("services", counts.services),
             ("pods", counts.pods),
             ("endpoints", counts.endpoints),
+            ("endpointslices", counts.slices),
+            ("nodes", counts.nodes),
         ] {
             self.objects.with_label_values(&[resource]).set(gauge(count));
         }
@@ -121,6 +123,8 @@ impl Debug {
                 "pods": counts.pods,
                 "endpoints": counts.endpoints,
                 "endpointsWithoutService": counts.endpoints_without_service,
+                "endpointSlices": counts.slices,
+                "nodes": counts.nodes,
             },
             "addresses": { "ready": counts.ready_addresses, "notReady": counts.not_ready_addresses },
         })

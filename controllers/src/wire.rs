@@ -6,14 +6,22 @@
 mod endpoints;
 mod ip;
 mod meta;
+mod node;
+mod outgoing;
 mod pod;
 mod service;
+mod slice;
+mod target;
 
-pub use endpoints::{WireEndpoints, write_endpoints};
+pub use endpoints::{ParsedEndpoints, WireEndpoints};
 pub use ip::parse_ip;
 pub use meta::Stored;
+pub use node::WireNode;
+pub use outgoing::{write_endpoints, write_slice};
 pub use pod::WirePod;
 pub use service::WireService;
+pub use slice::WireSlice;
+use target::WireTarget;
 
 use serde::{Deserialize, Deserializer};
 

@@ -267,10 +267,15 @@ async fn both_forms_of_the_log_are_what_they_say() {
         let svcplane = builder.arg(&format!("--log-format={format}")).spawn().unwrap();
         let held = |spec: &LeaseSpec| spec.holder_identity.is_some();
         namespace.wait_lease("a holder", SOON, held).await.unwrap();
+        // It says so once the reply is in, which is after others see it.
+        let end = tokio::time::Instant::now() + SOON;
+        while !svcplane.stderr().contains("became leader") {
+            assert!(tokio::time::Instant::now() < end, "{}", svcplane.stderr());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         assert_eq!(svcplane.terminate().await.unwrap(), Exit::Code(0));
         assert_eq!(svcplane.stdout(), "");
         let text = svcplane.stderr();
-        assert!(text.contains("became leader"), "{text}");
         for line in text.lines() {
             assert!(!line.contains('\x1b'), "colour in a file: {line:?}");
             let entry: Option<Value> = serde_json::from_str(line).ok();
@@ -302,7 +307,7 @@ async fn the_state_is_shown_on_loopback_when_asked_for_and_nowhere_else() {
     let state = svcplane.debug_state().await.unwrap();
     assert_eq!(
         state["synced"],
-        serde_json::json!({ "services": true, "pods": true, "endpoints": true })
+        serde_json::json!({ "services": true, "pods": true, "endpoints": true, "endpointslices": true, "nodes": true })
     );
     assert_eq!((&state["mode"], &state["leading"]), (&"observe".into(), &true.into()));
     let holder = namespace.lease().await.unwrap().holder_identity;

@@ -62,13 +62,12 @@ async fn statuses(matcher: &Match) -> Vec<u16> {
     records.iter().filter_map(|it| it.status).collect()
 }
 
+/// None of ours, that is: the apiserver tells of addresses that it repairs.
 async fn no_event(namespace: &TestNamespace) {
-    let events = namespace
-        .api::<Event>()
-        .list(&kube::api::ListParams::default())
-        .await
-        .unwrap();
-    assert!(events.items.is_empty(), "{:?}", events.items);
+    let events = namespace.api::<Event>();
+    let mut events = events.list(&kube::api::ListParams::default()).await.unwrap().items;
+    events.retain(|event| event.reporting_controller.as_deref() == Some("endpoint-controller"));
+    assert!(events.is_empty(), "{events:?}");
 }
 
 #[tokio::test]
@@ -118,8 +117,13 @@ async fn an_update_that_is_refused_is_told_and_tried_again() {
             Action::Refuse(refusal),
             Times::First(1),
         );
-        namespace.set_pod_ready("p1", false).await.unwrap();
-        namespace.endpoints_become("web", &[NOT_READY]).await.unwrap();
+        let unready =
+            json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2091-02-03T04:05:06Z"}]});
+        namespace.patch_pod_status("p1", unready).await.unwrap();
+        let written = namespace.endpoints_become("web", &[NOT_READY]).await.unwrap();
+        // The time of the change, not of the try.
+        let time = &written.annotations()["endpoints.kubernetes.io/last-change-trigger-time"];
+        assert_eq!(time, "2091-02-03T04:05:06Z");
         let event = event(&namespace, "FailedToUpdateEndpoint").await;
         assert_eq!(
             (&event["type"], &event["reportingController"]),
@@ -375,7 +379,9 @@ async fn a_write_that_is_refused_again_and_again_does_not_storm() {
     refused.wait_hits(9, DEADLINE).await.unwrap();
     to_web("crake").create(&namespace).await.unwrap();
     namespace.endpoints_become("crake", &[NOT_READY]).await.unwrap();
-    let records = proxy.requests(&updates);
+    let mut records = proxy.requests(&updates);
+    // The Service may have been seen before its Pod, and then there was an update before all this.
+    records.retain(|it| it.outcome == Outcome::Refused);
     let gaps: Vec<Duration> = records.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
     // The nth pause is at least half of 5 ms doubled n times.
     for (gap, exponent) in gaps.iter().zip(0..) {

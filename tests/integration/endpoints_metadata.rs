@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Endpoints;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use svcplane_tests::eventually::eventually_one;
 use svcplane_tests::namespace::TestNamespace;
-use svcplane_tests::objects::{ServiceBuilder, pod, service};
+use svcplane_tests::objects::{ServiceBuilder, endpoints, pod, service};
 use svcplane_tests::subsets::lines;
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -138,6 +138,30 @@ async fn what_the_user_put_there_survives_and_foreign_labels_do_not() {
     let cleaned = labels_become(&namespace, "web", &[("a", "1"), ("b", "2"), ours]).await;
     assert_eq!(cleaned.owner_references(), marked.owner_references());
     patch_endpoints(&namespace, "web", json!({ "metadata": { "finalizers": null } })).await;
+}
+
+/// Made by hand with a generated name, then a Service of that name takes them over.
+#[tokio::test]
+async fn endpoints_that_the_apiserver_named_keep_what_their_name_was_made_from() {
+    let namespace = TestNamespace::served().await.unwrap();
+    web(&namespace, "one", "10.1.0.1").await;
+    let mut by_hand = endpoints("").build();
+    by_hand.metadata.name = None;
+    by_hand.metadata.generate_name = Some("web-".into());
+    let made = namespace
+        .endpoints()
+        .create(&PostParams::default(), &by_hand)
+        .await
+        .unwrap();
+    to_web(&made.name_any()).create(&namespace).await.unwrap();
+    let written = namespace
+        .endpoints_become(&made.name_any(), &["10.1.0.1 -> :80/TCP"])
+        .await
+        .unwrap();
+    assert_eq!(
+        (written.uid(), written.metadata.generate_name.as_deref()),
+        (made.uid(), Some("web-"))
+    );
 }
 
 #[tokio::test]

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use svcplane_tests::cluster;
-use svcplane_tests::eventually::{eventually_gone, eventually_one};
+use svcplane_tests::eventually::{eventually, eventually_gone, eventually_one};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{ServiceBuilder, pod, service};
 use svcplane_tests::proxy::{Match, Outcome};
@@ -29,11 +30,12 @@ fn to_web(name: &str) -> ServiceBuilder {
     service(name).selector("app", "web").port("", 80, 80)
 }
 
-/// Its Endpoints go before its Service, which is held: to make them again is refused, which is nobody's mistake.
+/// Its Endpoints go while its Service is held: to make them again is refused, which is nobody's mistake. That they go and that the Service is to
+/// go are two reasons to look, in either order; the refusal is none.
 #[tokio::test]
 async fn what_cannot_be_created_in_a_namespace_that_goes_is_not_missed() {
     let namespace = namespace().await;
-    let (proxy, _) = shared_behind_proxy();
+    let (proxy, svcplane) = shared_behind_proxy();
     pod("p1")
         .label("app", "web")
         .ip("10.1.0.1")
@@ -64,14 +66,37 @@ async fn what_cannot_be_created_in_a_namespace_that_goes_is_not_missed() {
         .await
         .unwrap();
 
+    let to_go = |held: Option<&Service>| {
+        let when = held.and_then(|held| held.metadata.deletion_timestamp.as_ref());
+        when.map(|_| ()).ok_or_else(|| "not to go".to_owned())
+    };
+    eventually_one("held", DEADLINE, &namespace.services(), "held", to_go)
+        .await
+        .unwrap();
+
+    // Its slices go too, which is one more reason to look, after a moment of patience.
+    let none_left = |slices: &[EndpointSlice]| match slices.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} slices")),
+    };
+    let slices = namespace.slices();
+    eventually("no slices", DEADLINE, &slices, "", none_left).await.unwrap();
+    svcplane.wait_idle().await.unwrap();
+
     // Another namespace shows that everything was looked at; had it been retried, there would be more by then.
     let elsewhere = TestNamespace::served_behind_proxy().await.unwrap();
+    elsewhere.caught_up().await.unwrap();
+    let statuses = || -> Vec<_> { proxy.requests(&creates).iter().filter_map(|it| it.status).collect() };
+    let once_all_is_said = statuses();
+    // One for each reason to look: the Endpoints have gone, the Service is to go, a slice has gone.
+    assert!(
+        matches!(&once_all_is_said[..], [201, tries @ ..] if (1..=3).contains(&tries.len()) && tries.iter().all(|it| *it == 403)),
+        "{once_all_is_said:?}"
+    );
     for _ in 0..3 {
         elsewhere.caught_up().await.unwrap();
     }
-    let attempts = proxy.requests(&creates);
-    let statuses: Vec<_> = attempts.iter().filter_map(|it| it.status).collect();
-    assert_eq!(statuses, [201, 403]);
+    assert_eq!(statuses(), once_all_is_said);
     // Nobody is told: such an Event could not be written either.
     let told = proxy.requests(&Match::writes("events").namespace(namespace.name()));
     assert!(told.is_empty(), "{told:?}");

@@ -69,7 +69,7 @@ async fn settled_syncs(svcplane: &Svcplane) -> f64 {
 }
 
 async fn syncs(svcplane: &Svcplane) -> f64 {
-    svcplane.metrics().await.unwrap().sum("svcplane_syncs_total", &[])
+    svcplane.looks().await.unwrap()
 }
 
 /// Services of every kind, with Pods in every state.

@@ -1,15 +1,21 @@
-//! Does the README tell the truth about metrics?
+//! Do the documents tell the truth about metrics and tests?
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Endpoints;
 use svcplane_tests::cluster;
 use svcplane_tests::eventually::eventually_one;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::service;
 use svcplane_tests::svcplane;
 
+const SOON: Duration = Duration::from_secs(20);
 const README: &str = include_str!("../../README.md");
+const FIELD_BUGS: &str = include_str!("../../docs/field-bugs.md");
+const DIFFERENCES: &str = include_str!("../../docs/differences.md");
+const TARGETS: &str = include_str!("../Cargo.toml");
 
 /// The names in backticks in the first column of the table of metrics.
 fn written() -> BTreeSet<String> {
@@ -31,6 +37,81 @@ fn written() -> BTreeSet<String> {
     .collect()
 }
 
+/// The source of `tests/Cargo.toml`'s target of this name, with its modules, else of the module `a::b::tests::function` of the runtime.
+fn source(target: &str, function: &str) -> String {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let entry = format!("name = \"{target}\"\npath = \"");
+    let path = match TARGETS.split_once(&entry) {
+        Some((_, rest)) => format!("{root}/{}", rest.split('"').next().unwrap()),
+        None => {
+            let module = function.split("::tests::").next().unwrap().replace("::", "/");
+            format!("{root}/../controllers/runtime/src/{module}.rs")
+        }
+    };
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .unwrap_or_else(|error| panic!("{target}: {function}: {}: {error}", path.display()))
+    };
+    let modules = std::fs::read_dir(path.trim_end_matches(".rs")).into_iter().flatten();
+    let modules = modules.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let modules = modules.map(|path| read(&path));
+    modules.fold(read(Path::new(&path)), |all, module| all + &module)
+}
+
+#[test]
+fn every_test_that_is_said_to_hold_a_field_bug_exists() {
+    // The table, without the words above it.
+    let table = FIELD_BUGS.split_once("\n## ").unwrap().1;
+    let quoted = table.split('`').skip(1).step_by(2);
+    let tests: Vec<_> = quoted.filter_map(|text| text.split_once(": ")).collect();
+    assert!(tests.len() > 40, "{} tests are named", tests.len());
+    for (target, function) in tests {
+        let name = function.rsplit("::").next().unwrap();
+        let found = source(target, function).contains(&format!("fn {name}("));
+        assert!(found, "{target}: {function}");
+    }
+}
+
+/// All Rust sources below this directory, one after another.
+fn sources(directory: &Path, all: &mut String) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, all);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_difference_names_tests_that_exist() {
+    let mut all = String::new();
+    for directory in ["../controllers", "integration"] {
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(directory), &mut all);
+    }
+    let rows = DIFFERENCES.lines().filter(|line| line.starts_with("| "));
+    let rows = rows.filter(|line| !line.starts_with("| ---") && !line.starts_with("| reference |"));
+    let mut named = 0;
+    for row in rows {
+        let held_by = row.trim_end_matches('|').rsplit(" | ").next().unwrap();
+        let tests = held_by.split('`').skip(1).step_by(2);
+        let mut of_row = 0;
+        for test in tests {
+            let name = test.rsplit([':', ' ']).next().unwrap();
+            // `…`: the whole module. Drills are made by a macro.
+            let forms = [format!("fn {name}("), format!("mod {name};"), format!("    {name}: ")];
+            let count = if test.starts_with("runtime-drills") { 3 } else { 2 };
+            let exists = name == "…" || forms.iter().take(count).any(|form| all.contains(form));
+            assert!(exists, "{test}: {row}");
+            of_row += 1;
+        }
+        assert!(of_row > 0, "no test: {row}");
+        named += of_row;
+    }
+    assert!(named > 50, "{named} tests are named");
+}
+
 #[tokio::test]
 async fn every_metric_is_in_the_readme_and_every_metric_of_the_readme_exists() {
     let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
@@ -42,9 +123,13 @@ async fn every_metric_is_in_the_readme_and_every_metric_of_the_readme_exists() {
         .await
         .unwrap();
     let endpoints = namespace.endpoints();
-    eventually_one("the Endpoints", Duration::from_secs(20), &endpoints, "web", |_| Ok(()))
+    let there = |found: Option<&Endpoints>| found.map(drop).ok_or_else(|| "none".to_owned());
+    eventually_one("the Endpoints", SOON, &endpoints, "web", there)
         .await
         .unwrap();
+    // It is counted when the reply is in, which may be after others see it.
+    let counted = svcplane.wait_metric("svcplane_operations_total", &[], SOON, |it| it > 0.5);
+    counted.await.unwrap();
 
     let (_, page) = svcplane.get("/metrics").await.unwrap();
     let typed = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));

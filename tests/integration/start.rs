@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Endpoints;
+use kube::api::ListParams;
 use svcplane_tests::cluster;
 use svcplane_tests::eventually::eventually;
 use svcplane_tests::load::Load;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::proxy::{Action, Match, Refusal, Times, WatchEnd};
+use svcplane_tests::slices;
 use svcplane_tests::svcplane::{Replica, Svcplane, alone};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -15,7 +17,7 @@ const SERVICES: usize = 200;
 const PODS: usize = 5;
 
 async fn syncs(svcplane: &Svcplane) -> f64 {
-    svcplane.metrics().await.unwrap().sum("svcplane_syncs_total", &[])
+    svcplane.looks().await.unwrap()
 }
 
 /// B27, first part; and no restart, no relist and no change of the leader writes anything.
@@ -23,11 +25,13 @@ async fn syncs(svcplane: &Svcplane) -> f64 {
 async fn two_hundred_services_are_looked_at_once_and_written_once() {
     let _alone = alone().await;
     let load = Load {
+        prefix: "load",
         namespaces: 1,
         services: SERVICES,
         pods: PODS,
     };
     let client = cluster::shared().client();
+    slices::nodes(client.clone(), 300).await.unwrap();
     load.create(&client).await.unwrap();
     let namespace = TestNamespace::existing(client, "load-0");
 
@@ -49,8 +53,12 @@ async fn two_hundred_services_are_looked_at_once_and_written_once() {
         .await
         .unwrap();
     first.wait_idle().await.unwrap();
-    let writes = first.proxy().writes("endpoints", namespace.name());
-    assert_eq!(writes.len(), SERVICES, "one write each");
+    for resource in ["endpoints", "endpointslices"] {
+        let writes = first.proxy().writes(resource, namespace.name());
+        assert_eq!(writes.len(), SERVICES, "one write of {resource} each");
+    }
+    let slices = namespace.slices().list(&ListParams::default()).await.unwrap();
+    assert!(slices.iter().all(|slice| slices::endpoints(slice).len() == PODS));
     // `kubernetes` is the 201st Service.
     let most = 2.0 * (SERVICES as f64 + 1.0);
     let looked = syncs(&first).await;
@@ -63,17 +71,27 @@ async fn two_hundred_services_are_looked_at_once_and_written_once() {
             &Match::all_watches()
                 .resource("pods")
                 .resource("services")
-                .resource("endpoints"),
+                .resource("endpoints")
+                .resource("endpointslices")
+                .resource("nodes"),
             &expired
         ),
-        3
+        5
     );
-    let relists = first.wait_metric("svcplane_watch_relists_total", &[], SOON, |it| it >= 3.0);
+    let relists = first.wait_metric("svcplane_watch_relists_total", &[], SOON, |it| it >= 5.0);
     relists.await.unwrap();
     namespace.caught_up().await.unwrap();
     let beside = |name: &str| !name.starts_with("caught-up-");
     let writes = first.proxy().writes("endpoints", namespace.name());
     assert_eq!(writes.iter().filter(|it| beside(&it.request.name)).count(), SERVICES);
+    let still = namespace.slices().list(&ListParams::default()).await.unwrap();
+    for before in &slices.items {
+        let after = still.iter().find(|it| it.metadata.name == before.metadata.name);
+        assert_eq!(
+            after.map(|it| &it.metadata.resource_version),
+            Some(&before.metadata.resource_version)
+        );
+    }
 
     // A change of the leader, then a restart.
     let second = Replica::start(cluster::shared(), builder.clone().replica(2))
@@ -86,7 +104,9 @@ async fn two_hundred_services_are_looked_at_once_and_written_once() {
     let third = Replica::start(cluster::shared(), builder.replica(3)).await.unwrap();
     third.wait_idle().await.unwrap();
     for replica in [&second, &third] {
-        assert_eq!(replica.proxy().writes("endpoints", "").len(), 0);
+        for resource in ["endpoints", "endpointslices"] {
+            assert_eq!(replica.proxy().writes(resource, "").len(), 0, "{resource}");
+        }
     }
     let looked = syncs(&third).await;
     assert!(

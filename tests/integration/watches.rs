@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use http::Method;
 use k8s_openapi::api::core::v1::Endpoints;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
 use svcplane_tests::cluster;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{create_pods, pod, service};
@@ -51,12 +54,6 @@ impl Rig {
         }
     }
 
-    async fn wait_watches(&self, resource: &str) {
-        let open = |_: &[_]| self.proxy().open_watches(&Match::watches(resource)) == 1;
-        let all = Match::watches(resource);
-        self.proxy().wait_requests(&all, SOON, open).await.unwrap();
-    }
-
     async fn relists(&self, resource: &str, want: f64) {
         let labels = [("resource", resource)];
         let relists = "svcplane_watch_relists_total";
@@ -95,27 +92,6 @@ async fn a_watch_that_is_too_old_is_listed_again_once() {
     assert_eq!(rig.replica.process().exit(), None);
 }
 
-#[tokio::test]
-async fn a_watch_that_ends_in_any_way_goes_on_where_it_was() {
-    let rig = Rig::new().await;
-    for how in [WatchEnd::Close, WatchEnd::Fin, WatchEnd::Reset, WatchEnd::MidEvent] {
-        for resource in ["pods", "services", "endpoints"] {
-            rig.wait_watches(resource).await;
-            let ended = rig.proxy().end_watches(&Match::watches(resource), &how);
-            assert_eq!(ended, 1, "{resource} {how:?}");
-        }
-        let started = Instant::now();
-        rig.follows().await;
-        let took = started.elapsed();
-        assert!(took < Duration::from_secs(15), "{how:?}: {took:?}");
-    }
-    for resource in ["pods", "services", "endpoints"] {
-        rig.relists(resource, 0.0).await;
-    }
-    let writes = rig.proxy().writes("endpoints", rig.namespace.name());
-    assert_eq!(writes.len(), 1 + 2 * 4, "one to create, one per change");
-}
-
 /// Spec endpoints.md 6.10: where the reference waits a second, or writes twice.
 #[tokio::test]
 async fn late_events_of_our_own_writes_cost_neither_a_write_nor_time() {
@@ -141,6 +117,63 @@ async fn late_events_of_our_own_writes_cost_neither_a_write_nor_time() {
         writes.iter().all(|it| matches!(it.status, Some(200 | 201))),
         "{writes:?}"
     );
+}
+
+/// Should the events of our own writes never come, what we know of them is enough; and nothing is missed afterwards.
+#[tokio::test]
+async fn events_of_our_own_writes_that_never_come_cost_nothing() {
+    let rig = Rig::new().await;
+    let dropped = rig
+        .proxy()
+        .rule(Match::watches("endpoints"), Action::DropEvents, Times::Always);
+    rig.follows().await;
+    rig.follows().await;
+    dropped.wait_hits(4, SOON).await.unwrap();
+    dropped.remove();
+    rig.namespace.caught_up().await.unwrap();
+    rig.follows().await;
+    let writes = rig.proxy().requests(&Match::writes("endpoints").name("web"));
+    let statuses: Vec<_> = writes.iter().map(|it| it.status).collect();
+    assert_eq!(statuses[0], Some(201));
+    assert_eq!(statuses[1..], [Some(200); 6], "one per change");
+}
+
+/// The watch is blind while it is created and while somebody deletes it, a list shows nothing of either, and only then the
+/// reply to the creation comes.
+#[tokio::test]
+async fn a_reply_that_is_older_than_a_list_does_not_hide_a_deletion() {
+    let rig = Rig::new().await;
+    let watch = Match::watches("endpoints");
+    let create = Match::writes("endpoints")
+        .namespace(rig.namespace.name())
+        .name("late")
+        .method(Method::POST);
+    let blind = rig.proxy().rule(watch.clone(), Action::DropEvents, Times::Always);
+    let reply = rig.proxy().rule(create.clone(), Action::HoldReply, Times::First(1));
+    rig.namespace.workload("late", &["10.201.0.2"]).await.unwrap();
+    let right = ["10.201.0.2 -> :8080/TCP"];
+    rig.namespace.endpoints_become("late", &right).await.unwrap();
+    let created = rig.proxy().wait_requests(&create, SOON, |it| it[0].status.is_some());
+    created.await.unwrap();
+    rig.namespace
+        .endpoints()
+        .delete("late", &DeleteParams::default())
+        .await
+        .unwrap();
+    blind.remove();
+    let expired = WatchEnd::Error(Refusal::expired());
+    assert_eq!(rig.proxy().end_watches(&watch, &expired), 1);
+    rig.relists("endpoints", 1.0).await;
+    // A hand edit that is healed shows that the list is complete.
+    let edit = Patch::Merge(json!({ "subsets": null }));
+    rig.namespace
+        .endpoints()
+        .patch("web", &PatchParams::default(), &edit)
+        .await
+        .unwrap();
+    rig.namespace.endpoints_become("web", READY).await.unwrap();
+    reply.remove();
+    rig.namespace.endpoints_become("late", &right).await.unwrap();
 }
 
 /// B21.
@@ -216,22 +249,4 @@ async fn nothing_is_written_while_one_of_the_first_lists_is_late() {
         assert_eq!(writes.len(), 0, "{resource}: {writes:?}");
         replica.terminate().await.unwrap();
     }
-}
-
-/// The server's time-out for a watch is a minute, ours 5 s more. This one observes, beside the others.
-#[tokio::test]
-async fn a_watch_that_falls_silent_is_noticed() {
-    let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
-    let builder = Svcplane::builder().lease_in(&namespace).observe();
-    let replica = Replica::start(cluster::shared(), builder).await.unwrap();
-    replica.wait_idle().await.unwrap();
-    let pods = Match::watches("pods");
-    let before = replica.proxy().requests(&pods).len();
-    let rule = replica.proxy().rule(pods.clone(), Action::Silence, Times::First(1));
-    namespace.workload("web", &["10.201.0.1"]).await.unwrap();
-    rule.wait_hits(1, SOON).await.unwrap();
-    let deadline = Duration::from_secs(80);
-    let again = |watches: &[_]| watches.len() > before;
-    replica.proxy().wait_requests(&pods, deadline, again).await.unwrap();
-    replica.wait_informed(&namespace.client()).await.unwrap();
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
 use http::Method;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use svcplane_tests::eventually::eventually_gone;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{create_pods, pod, service};
-use svcplane_tests::proxy::{Action, FaultProxy, Match, Record, Refusal, RuleHandle, Times};
+use svcplane_tests::proxy::{Action, FaultProxy, Match, Record, Refusal, Times};
 use svcplane_tests::svcplane::shared_behind_proxy;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -30,54 +29,25 @@ impl Rig {
         Self { proxy, namespace }
     }
 
-    /// A Service with two ready Pods, and its Endpoints.
+    /// A Service with two ready Pods, and its Endpoints. The Pods are known before the Service, so that the first write is
+    /// complete: watches of different kinds run beside each other.
     async fn web(&self, name: &str) {
-        self.webs(&[name.into()]).await;
-    }
-
-    /// Several such. The Pods are known before the Services, so that the first write is complete: watches of different
-    /// kinds run beside each other.
-    async fn webs(&self, names: &[String]) {
         let namespace = &self.namespace;
-        let pods = names.iter().flat_map(|name| {
-            [1, 2].map(|last| {
-                pod(&format!("{name}-{last}"))
-                    .label("app", name)
-                    .ip(&format!("10.201.0.{last}"))
-            })
+        let pods = [1, 2].map(|last| {
+            pod(&format!("{name}-{last}"))
+                .label("app", name)
+                .ip(&format!("10.201.0.{last}"))
         });
         create_pods(pods, namespace).await.unwrap();
         namespace.caught_up().await.unwrap();
-        let serve = async |name: &String| {
-            let service = service(name).selector("app", name).port("", 80, 8080);
-            service.create(namespace).await.unwrap();
-            namespace.endpoints_become(name, READY).await.unwrap();
-        };
-        join_all(names.iter().map(serve)).await;
+        let service = service(name).selector("app", name).port("", 80, 8080);
+        service.create(namespace).await.unwrap();
+        namespace.endpoints_become(name, READY).await.unwrap();
     }
 
     async fn set_ready(&self, name: &str, ready: bool) {
         let pod = format!("{name}-1");
         self.namespace.set_pod_ready(&pod, ready).await.unwrap();
-    }
-
-    /// Sets the faults, each for the first such write of its Service.
-    fn spoil(&self, method: &Method) -> Vec<RuleHandle> {
-        let rule = |(name, fault): (String, Action)| self.proxy.rule(self.of(&name, method), fault, Times::First(1));
-        cases().into_iter().map(rule).collect()
-    }
-
-    /// Does this with the Service of every fault.
-    async fn each(&self, what: impl AsyncFn(&str)) {
-        join_all(names().iter().map(|name| what(name))).await;
-    }
-
-    /// Every fault has struck, and nothing more is to come.
-    async fn settle(&self, rules: Vec<RuleHandle>) {
-        for rule in rules {
-            rule.wait_hits(1, SOON).await.unwrap();
-        }
-        self.namespace.caught_up().await.unwrap();
     }
 
     fn of(&self, name: &str, method: &Method) -> Match {
@@ -88,77 +58,6 @@ impl Rig {
     /// Writes of this kind that changed the stored object, or may have.
     fn changes(&self, name: &str, method: &Method) -> usize {
         self.proxy.writes_that_changed(&self.of(name, method)).len()
-    }
-}
-
-fn faults() -> [Action; 8] {
-    [
-        Action::LoseReply,
-        Action::CutReply,
-        Action::ResetBefore,
-        Action::Refuse(Refusal::internal_error()),
-        Action::Refuse(Refusal::unavailable()),
-        Action::Refuse(Refusal::conflict()),
-        Action::Refuse(Refusal::too_many_requests(1)),
-        Action::Delay(Duration::from_millis(300)),
-    ]
-}
-
-/// One Service per fault, all spoilt at once.
-fn cases() -> Vec<(String, Action)> {
-    let numbered = faults().into_iter().enumerate();
-    numbered
-        .map(|(number, fault)| (format!("web-{number}"), fault))
-        .collect()
-}
-
-fn names() -> Vec<String> {
-    cases().into_iter().map(|(name, _)| name).collect()
-}
-
-#[tokio::test]
-async fn a_spoilt_create_is_made_good_by_one_change() {
-    let rig = Rig::new().await;
-    let rules = rig.spoil(&Method::POST);
-    rig.webs(&names()).await;
-    rig.settle(rules).await;
-    for (name, fault) in cases() {
-        let changes = (rig.changes(&name, &Method::POST), rig.changes(&name, &Method::PUT));
-        assert_eq!(changes, (1, 0), "{fault:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_spoilt_update_is_made_good_by_one_change() {
-    let rig = Rig::new().await;
-    rig.webs(&names()).await;
-    let rules = rig.spoil(&Method::PUT);
-    let unready = async |name: &str| {
-        rig.set_ready(name, false).await;
-        rig.namespace.endpoints_become(name, ONE_NOT_READY).await.unwrap();
-    };
-    rig.each(unready).await;
-    rig.settle(rules).await;
-    for (name, fault) in cases() {
-        assert_eq!(rig.changes(&name, &Method::PUT), 1, "{fault:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_spoilt_delete_is_made_good_by_one_change() {
-    let rig = Rig::new().await;
-    rig.webs(&names()).await;
-    let rules = rig.spoil(&Method::DELETE);
-    let delete = async |name: &str| {
-        let (services, endpoints) = (rig.namespace.services(), rig.namespace.endpoints());
-        services.delete(name, &DeleteParams::default()).await.unwrap();
-        eventually_gone("Endpoints", SOON, &endpoints, name).await.unwrap();
-    };
-    rig.each(delete).await;
-    rig.settle(rules).await;
-    for (name, fault) in cases() {
-        let changes = (rig.changes(&name, &Method::DELETE), rig.changes(&name, &Method::POST));
-        assert_eq!(changes, (1, 1), "{fault:?}");
     }
 }
 

@@ -241,8 +241,23 @@ async fn the_controller_manager_makes_it_a_cluster() {
     )
     .await
     .unwrap();
+    let metrics = cluster.controller_manager_metrics().await.unwrap();
+    assert!(metrics.sum("workqueue_adds_total", &[]) > 0.0, "it has worked");
     cluster.stop_controller_manager().await.unwrap();
     assert_eq!(cluster.controller_manager_pid(), None);
+    cluster.controller_manager_metrics().await.unwrap_err();
+
+    let flag = ["--kube-api-qps=77"];
+    cluster
+        .start_controller_manager_as("admin", &["endpoints-controller"], &flag)
+        .await
+        .unwrap();
+    let pid = cluster.controller_manager_pid().unwrap();
+    let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(command.contains(flag[0]), "{command}");
+    cluster.kill_controller_manager().await.unwrap();
+    assert_eq!(cluster.controller_manager_pid(), None);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "killed");
 }
 
 #[tokio::test]

@@ -34,6 +34,27 @@ async fn every_state_comes_with_svcplane() {
         stdout.contains("default/hostnames: 10.100.130.119:9376 10.100.152.254:9376"),
         "{stdout}"
     );
+    // Beside the Endpoints the slice that says the same, and at the end why.
+    let row = stdout
+        .lines()
+        .find(|line| line.contains("default/hostnames  "))
+        .unwrap();
+    assert_eq!(
+        row.matches("10.100.130.119:9376 10.100.152.254:9376").count(),
+        2,
+        "{row}"
+    );
+    let explained = stdout.split_once("svcplane explain default/hostnames").unwrap().1;
+    for said in [
+        "Service default/hostnames  ClusterIP",
+        "Pods",
+        "10.100.130.119",
+        "EndpointSlices",
+        "  same",
+        "kube-proxy",
+    ] {
+        assert!(explained.contains(said), "{said}: {explained}");
+    }
     assert_eq!(stderr, "");
 }
 
@@ -67,7 +88,7 @@ async fn ctrl_c_leaves_nothing_running() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let appear = async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            if line.ends_with("Endpoints appear") {
+            if line.ends_with("Endpoints and EndpointSlices appear") {
                 return;
             }
         }

@@ -2,6 +2,7 @@
 
 mod proxy {
     pub mod faults;
+    pub mod garbled;
     pub mod peer;
     pub mod rig;
     pub mod watches;

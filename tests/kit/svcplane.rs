@@ -63,8 +63,8 @@ async fn flags_replace_those_of_the_same_name() {
     svcplane.wait_exit(DEADLINE).await.unwrap();
     assert_eq!(
         svcplane.stdout().trim(),
-        "--admin-address=127.0.0.1:0 --debug-address=127.0.0.1:0 --leader-elect-resource-namespace=kube-system \
-         --log-format=json --mode=observe --kubeconfig=b"
+        "--admin-address=127.0.0.1:0 --debug-address=127.0.0.1:0 \
+         --leader-elect-resource-namespace=kube-system --log-format=json --mode=observe --kubeconfig=b"
     );
 }
 

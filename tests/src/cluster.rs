@@ -21,7 +21,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 
 pub use self::builder::{Builder, Flavour};
-pub use self::control::CONTROLLERS;
+pub use self::control::{CONTROLLERS, ENDPOINT_CONTROLLERS, UNTHROTTLED};
 use self::control::{get, start_etcd};
 use self::credentials::Credentials;
 pub(crate) use self::directory::create as run_directory;
@@ -37,7 +37,7 @@ const POLL: Duration = Duration::from_millis(40);
 #[derive(Debug)]
 pub struct Cluster {
     // Fields are dropped in this order: clients of a program before the program.
-    controller_manager: Mutex<Option<Process>>,
+    controller_manager: Mutex<Option<(Process, u16)>>,
     apiserver: Mutex<Option<Process>>,
     etcd: Process,
     config: Builder,
@@ -92,7 +92,7 @@ impl Cluster {
         let tools = Tools::find()?;
         let directory = directory::create(config.flavour().label())?;
         let credentials = Credentials::create(&directory, config.users())?;
-        let ((etcd, etcd_url), etcd_port) = start_etcd(&tools, &directory).await?;
+        let ((etcd, etcd_url), etcd_port) = start_etcd(&tools, &directory, config.data()).await?;
         let mut cluster = Self {
             controller_manager: Mutex::new(None),
             apiserver: Mutex::new(None),
@@ -225,7 +225,10 @@ impl Cluster {
 
     /// kube-controller-manager's process id, if it was started.
     pub fn controller_manager_pid(&self) -> Option<u32> {
-        self.controller_manager.lock().as_ref().map(Process::pid)
+        self.controller_manager
+            .lock()
+            .as_ref()
+            .map(|(process, _)| process.pid())
     }
 
     /// `/readyz` is green a little before a Service can be created: wait for what the apiserver creates itself.

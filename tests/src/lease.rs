@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::eventually::eventually_one;
@@ -19,6 +19,22 @@ impl TestNamespace {
     /// Leases in it.
     pub fn leases(&self) -> Api<Lease> {
         self.api()
+    }
+
+    /// The same without their type, which has no room for all that a person can write into one.
+    pub fn any_leases(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client(), self.name(), &ApiResource::erase::<Lease>(&()))
+    }
+
+    /// Edits the Lease's spec by hand, and returns the resourceVersion that this made.
+    ///
+    /// # Errors
+    /// There is no Lease, or the apiserver refuses.
+    pub async fn edit_lease(&self, spec: Value) -> Result<u64> {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        let edited = self.any_leases().patch(NAME, &PatchParams::default(), &patch).await?;
+        let version = edited.metadata.resource_version.context("no resourceVersion")?;
+        Ok(version.parse()?)
     }
 
     /// What the Lease says now.

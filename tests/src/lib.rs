@@ -8,10 +8,13 @@
 //!
 //! Nothing here outlives the process that uses it, however that process ends: see [`process`].
 
+pub mod bench;
 pub mod binaries;
 pub mod caught_up;
 pub mod cluster;
 pub mod demo;
+pub mod differential;
+pub mod drill;
 pub mod eventually;
 pub mod fetch;
 pub mod kubelet;
@@ -22,6 +25,8 @@ pub mod namespace;
 pub mod objects;
 pub mod process;
 pub mod proxy;
+pub mod slices;
 pub mod subsets;
 pub mod svcplane;
 pub mod tools;
+pub mod usage;

@@ -2,18 +2,22 @@
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::{Endpoints, Namespace, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Namespace, Node, Pod, Service};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 /// Requests under way at once.
 const IN_FLIGHT: usize = 24;
+/// Nodes that the Pods are on.
+const NODES: usize = 300;
 
 /// What to fill a cluster with: `services` Services with `pods` Pods each, spread over `namespaces`.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Namespaces `load-0`, `load-1`, …
+    /// What its namespaces are named after: `PREFIX-0`, `PREFIX-1`, …
+    pub prefix: &'static str,
+    /// How many of them.
     pub namespaces: usize,
     /// Services in all.
     pub services: usize,
@@ -27,43 +31,112 @@ impl Load {
     /// # Errors
     /// The apiserver refuses something.
     pub async fn create(self, client: &Client) -> Result<()> {
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        for number in 0..self.namespaces {
-            let body = serde_json::from_value(json!({"metadata": {"name": format!("load-{number}")}}))?;
-            namespaces.create(&PostParams::default(), &body).await?;
-        }
-        let work = (0..self.services).map(|service| self.service(client.clone(), service));
-        stream::iter(work).buffer_unordered(IN_FLIGHT).try_collect::<()>().await
+        self.create_services(client).await?;
+        self.create_pods(client).await
     }
 
-    async fn service(self, client: Client, number: usize) -> Result<()> {
-        let namespace = format!("load-{}", number % self.namespaces);
-        let name = format!("service-{number}");
-        let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
+    /// Creates its namespaces and Services alone.
+    ///
+    /// # Errors
+    /// The apiserver refuses something.
+    pub async fn create_services(self, client: &Client) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        for number in 0..self.namespaces {
+            let body = serde_json::from_value(json!({"metadata": {"name": self.namespace(number)}}))?;
+            namespaces.create(&PostParams::default(), &body).await?;
+        }
+        let services = (0..self.services).map(|number| self.create_service(client.clone(), number, number));
+        at_once(services).await
+    }
+
+    /// Creates its Pods alone.
+    ///
+    /// # Errors
+    /// The apiserver refuses something.
+    pub async fn create_pods(self, client: &Client) -> Result<()> {
+        at_once((0..self.all()).map(|serial| self.create_pod(client.clone(), serial))).await
+    }
+
+    /// Pods in all.
+    pub fn all(self) -> usize {
+        self.services * self.pods
+    }
+
+    /// A name for it that changes with what [`Load::create`] makes of it.
+    pub fn label(self) -> String {
+        /// To be raised when the shape of Services or Pods changes.
+        const SHAPE: u32 = 1;
+        let Self {
+            prefix,
+            namespaces,
+            services,
+            pods,
+        } = self;
+        format!("{prefix}-{namespaces}-namespaces-{services}-services-{pods}-pods-{SHAPE}")
+    }
+
+    /// The namespace of the Service of this number.
+    pub fn namespace(self, service: usize) -> String {
+        format!("{}-{}", self.prefix, service % self.namespaces)
+    }
+
+    /// The name of the Service of this number.
+    pub fn service(self, number: usize) -> String {
+        format!("service-{number}")
+    }
+
+    /// The number of the Service of the Pod of this number.
+    pub fn service_of(self, serial: usize) -> usize {
+        serial % self.all() / self.pods
+    }
+
+    /// The name of the Pod of this number; the Pods of a Service follow each other. Numbers beyond all of them: those that take their places,
+    /// in the same order, again and again.
+    pub fn pod(self, serial: usize) -> String {
+        let hash = serial.wrapping_mul(2_654_435_761) & 0xffff_ffff;
+        let service = self.service(self.service_of(serial));
+        format!("{service}-{hash:08x}-{}", serial % self.pods)
+    }
+
+    /// Creates `count` further Services that select the Pods of the first one, and returns their names.
+    ///
+    /// # Errors
+    /// The apiserver refuses something.
+    pub async fn create_fan(self, client: &Client, count: usize) -> Result<Vec<String>> {
+        let numbers = self.services..self.services + count;
+        let services = numbers
+            .clone()
+            .map(|number| self.create_service(client.clone(), number, 0));
+        at_once(services).await?;
+        Ok(numbers.map(|number| self.service(number)).collect())
+    }
+
+    async fn create_service(self, client: Client, number: usize, selects: usize) -> Result<()> {
+        let (name, app) = (self.service(number), self.service(selects));
+        let services: Api<Service> = Api::namespaced(client, &self.namespace(selects));
         let service = json!({
             "metadata": {"name": name, "labels": {"app": name, "tier": "backend"}},
-            "spec": {"selector": {"app": name, "tier": "backend"}, "ports": [
+            "spec": {"selector": {"app": app, "tier": "backend"}, "ports": [
                 {"name": "http", "port": 80, "targetPort": "http"}, {"name": "metrics", "port": 9090, "targetPort": 9090}]}
         });
         services
             .create(&PostParams::default(), &serde_json::from_value(service)?)
             .await?;
-        let pods: Api<Pod> = Api::namespaced(client, &namespace);
-        for pod in 0..self.pods {
-            let serial = number * self.pods + pod;
-            let pod_name = format!("{name}-{:08x}-{pod}", serial.wrapping_mul(2_654_435_761) & 0xffff_ffff);
-            pods.create(
-                &PostParams::default(),
-                &serde_json::from_value(pod_body(&pod_name, &name, serial))?,
-            )
+        Ok(())
+    }
+
+    /// Creates the Pod of this number; then it is running and ready.
+    ///
+    /// # Errors
+    /// The apiserver refuses something.
+    pub async fn create_pod(self, client: Client, serial: usize) -> Result<()> {
+        let service = self.service_of(serial);
+        let name = self.pod(serial);
+        let pods: Api<Pod> = Api::namespaced(client, &self.namespace(service));
+        let body = serde_json::from_value(pod_body(&name, &self.service(service), serial))?;
+        pods.create(&PostParams::default(), &body).await?;
+        pods.patch_status(&name, &kubelet(), &Patch::Merge(pod_status(serial)))
             .await?;
-            let manager = PatchParams {
-                field_manager: Some("kubelet".into()),
-                ..PatchParams::default()
-            };
-            pods.patch_status(&pod_name, &manager, &Patch::Merge(pod_status(serial)))
-                .await?;
-        }
         Ok(())
     }
 
@@ -90,12 +163,47 @@ impl Load {
             .metadata
             .namespace
             .as_deref()
-            .is_some_and(|namespace| namespace.starts_with("load-"));
+            .is_some_and(|namespace| namespace.starts_with(self.prefix));
         let subsets = object.subsets.iter().flatten();
         let addresses: usize = subsets
             .map(|subset| subset.addresses.as_ref().map_or(0, Vec::len))
             .sum();
         ours && addresses == self.pods
+    }
+}
+
+/// Creates the Nodes that Pods of any load are on, if they are not there: slices list no Pod of an unknown Node.
+///
+/// # Errors
+/// The apiserver refuses something.
+pub async fn create_nodes(client: &Client) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let create = |number: usize| {
+        let nodes = nodes.clone();
+        async move {
+            let body = serde_json::from_value(json!({"metadata": {"name": node(number)}}))?;
+            match nodes.create(&PostParams::default(), &body).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+                created => Ok(created.map(drop)?),
+            }
+        }
+    };
+    at_once((0..NODES).map(create)).await
+}
+
+fn node(serial: usize) -> String {
+    format!("node-{}", serial % NODES)
+}
+
+async fn at_once(work: impl Iterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
+    stream::iter(work).buffer_unordered(IN_FLIGHT).try_collect().await
+}
+
+/// Who writes a Pod's status.
+pub(crate) fn kubelet() -> PatchParams {
+    PatchParams {
+        field_manager: Some("kubelet".into()),
+        ..PatchParams::default()
     }
 }
 
@@ -115,7 +223,7 @@ fn pod_body(name: &str, app: &str, serial: usize) -> Value {
                 "checksum/config": format!("{serial:064x}")}
         },
         "spec": {
-            "nodeName": format!("node-{}", serial % 300),
+            "nodeName": node(serial),
             "serviceAccountName": "default",
             "containers": [{
                 "name": "main", "image": "registry.invalid/team/application:1.4.2",
@@ -149,4 +257,25 @@ fn pod_status(serial: usize) -> Value {
             "image": "registry.invalid/team/application:1.4.2", "imageID": format!("registry.invalid/team/application@sha256:{serial:064x}"),
             "containerID": format!("containerd://{serial:064x}"), "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
     }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_takes_a_place_is_of_the_same_service_and_has_another_name() {
+        let load = Load {
+            prefix: "load",
+            namespaces: 2,
+            services: 3,
+            pods: 10,
+        };
+        let names: std::collections::BTreeSet<String> = (0..90).map(|serial| load.pod(serial)).collect();
+        assert_eq!(names.len(), 90);
+        assert_eq!(load.service_of(29), 2);
+        assert_eq!(load.service_of(30), 0);
+        assert!(load.pod(61).starts_with("service-0-"), "{}", load.pod(61));
+        assert!(load.pod(61).ends_with("-1"), "{}", load.pod(61));
+    }
 }

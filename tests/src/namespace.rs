@@ -23,6 +23,26 @@ pub struct TestNamespace {
     client: Client,
 }
 
+/// Creates the namespace of this name, for one who looks after it himself.
+///
+/// # Errors
+/// The apiserver refuses.
+pub(crate) async fn create_named(client: &Client, name: &str) -> Result<()> {
+    let metadata = ObjectMeta {
+        name: Some(name.into()),
+        ..ObjectMeta::default()
+    };
+    let namespace = Namespace {
+        metadata,
+        ..Namespace::default()
+    };
+    let all: Api<Namespace> = Api::all(client.clone());
+    all.create(&PostParams::default(), &namespace)
+        .await
+        .with_context(|| format!("creating namespace {name}"))?;
+    Ok(())
+}
+
 impl TestNamespace {
     /// Creates one, named after the running test.
     ///
@@ -38,22 +58,11 @@ impl TestNamespace {
     /// The apiserver refuses.
     pub async fn create_with(client: Client, prefix: &str) -> Result<Self> {
         let name = unique_name(prefix);
-        let metadata = ObjectMeta {
-            name: Some(name.clone()),
-            ..ObjectMeta::default()
-        };
-        let namespace = Namespace {
-            metadata,
-            ..Namespace::default()
-        };
-        let all: Api<Namespace> = Api::all(client.clone());
-        all.create(&PostParams::default(), &namespace)
-            .await
-            .with_context(|| format!("creating namespace {name}"))?;
+        create_named(&client, &name).await?;
         Ok(Self { name, client })
     }
 
-    /// Creates one on the shared cluster, whose Endpoints [`svcplane::shared`] keeps.
+    /// Creates one on the shared cluster, whose Endpoints and slices [`svcplane::shared`] keeps.
     ///
     /// # Errors
     /// The apiserver refuses.

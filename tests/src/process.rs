@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 pub use rustix::process::Signal;
 
-use crate::binaries;
+use crate::{binaries, usage};
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl Process {
     /// # Errors
     /// It has ended, or this is not Linux.
     pub fn resident_bytes(&self) -> Result<u64> {
-        self.memory("VmRSS")
+        Ok(usage::memory(self.pid)?.resident)
     }
 
     /// The most resident memory it had since its start or [`Process::forget_peak`], in bytes (Linux).
@@ -222,7 +222,7 @@ impl Process {
     /// # Errors
     /// As [`Process::resident_bytes`].
     pub fn peak_resident_bytes(&self) -> Result<u64> {
-        self.memory("VmHWM")
+        Ok(usage::memory(self.pid)?.peak)
     }
 
     /// Measures the peak from now on.
@@ -234,34 +234,12 @@ impl Process {
         fs::write(&path, "5").with_context(|| format!("writing {path}"))
     }
 
-    fn memory(&self, what: &str) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.pid);
-        let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
-        let kib: u64 = line
-            .and_then(|line| line.trim().strip_suffix(" kB"))
-            .with_context(|| format!("no {what} in {path}"))?
-            .parse()?;
-        Ok(kib * 1024)
-    }
-
-    /// Processor time it has used so far (Linux).
+    /// Processor time it has used so far, all its threads together (Linux).
     ///
     /// # Errors
     /// As [`Process::resident_bytes`].
     pub fn cpu_time(&self) -> Result<Duration> {
-        /// `USER_HZ`, the same on every Linux.
-        const TICKS_A_SECOND: f64 = 100.0;
-        let path = format!("/proc/{}/stat", self.pid);
-        let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        // The second field is the program's name in brackets, which may contain anything; user and system time are the
-        // 12th and 13th after it.
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let ticks = fields.split_ascii_whitespace().skip(11).take(2);
-        let ticks = ticks.map(str::parse::<u32>).sum::<Result<u32, _>>()?;
-        Ok(Duration::from_secs_f64(f64::from(ticks) / TICKS_A_SECOND))
+        usage::cpu_time(self.pid)
     }
 
     /// How it ended, if it has.

@@ -48,8 +48,16 @@ impl TestNamespace {
     /// # Errors
     /// They do not after half a minute.
     pub async fn endpoints_become(&self, name: &str, subsets: &[&str]) -> Result<Endpoints> {
+        self.endpoints_become_within(name, subsets, DEADLINE).await
+    }
+
+    /// The same with another deadline.
+    ///
+    /// # Errors
+    /// They do not before it.
+    pub async fn endpoints_become_within(&self, name: &str, subsets: &[&str], deadline: Duration) -> Result<Endpoints> {
         let what = format!("Endpoints {name} with {subsets:?}");
-        eventually_one(&what, DEADLINE, &self.endpoints(), name, |found| match found {
+        eventually_one(&what, deadline, &self.endpoints(), name, |found| match found {
             None => Err("there are none".into()),
             Some(found) if lines(found) == subsets => Ok(found.clone()),
             Some(found) => Err(format!("they say {:?}", lines(found))),

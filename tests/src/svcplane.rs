@@ -34,10 +34,9 @@ const POLL: Duration = Duration::from_millis(30);
 /// It cannot be started.
 pub fn shared() -> &'static Svcplane {
     static SHARED: OnceLock<Result<Svcplane, String>> = OnceLock::new();
-    let cluster = cluster::shared();
     let started = SHARED.get_or_init(|| {
         on_own_runtime(async || {
-            let svcplane = Svcplane::builder().cluster(cluster).start().await?;
+            let svcplane = Svcplane::builder().cluster(cluster::shared()).start().await?;
             svcplane.wait_leader().await?;
             Ok(svcplane)
         })
@@ -86,7 +85,7 @@ pub struct Svcplane {
 }
 
 impl Svcplane {
-    /// `svcplane run`, active, logging JSON, with servers on free ports of loopback.
+    /// `svcplane run` with all its controllers, active, logging JSON, with servers on free ports of loopback.
     pub fn builder() -> Builder {
         Builder::new()
     }

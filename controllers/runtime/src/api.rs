@@ -29,8 +29,10 @@ pub enum Failure {
     Throttled(Duration),
     /// Any other answer that is an error: its HTTP code and text.
     Refused(u16, String),
-    /// No answer: not connected, cut off, or not understood. Whether the server acted is not known.
+    /// No answer: not connected, or cut off. Whether the server acted is not known.
     Unreachable(String),
+    /// An answer that says success and cannot be read.
+    Garbled(String),
     /// No answer in time. Whether the server acted is not known.
     Deadline(Duration),
 }
@@ -48,6 +50,7 @@ impl Failure {
             Self::Throttled(_) => "throttled",
             Self::Refused(..) => "refused",
             Self::Unreachable(_) => "unreachable",
+            Self::Garbled(_) => "garbled",
             Self::Deadline(_) => "deadline",
         }
     }
@@ -64,7 +67,7 @@ impl Failure {
     pub fn may_have_acted(&self) -> bool {
         match self {
             // A 504 comes with a Retry-After, too.
-            Self::Unreachable(_) | Self::Deadline(_) | Self::Throttled(_) => true,
+            Self::Unreachable(_) | Self::Garbled(_) | Self::Deadline(_) | Self::Throttled(_) => true,
             Self::Refused(code, _) => *code >= 500,
             _ => false,
         }
@@ -98,6 +101,7 @@ impl From<&kube::Error> for Failure {
     fn from(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(status),
+            kube::Error::SerdeError(error) => Self::Garbled(error.to_string()),
             other => Self::Unreachable(innermost(other)),
         }
     }
@@ -112,19 +116,31 @@ pub struct Repeated {
 impl Repeated {
     /// Whether `failure` at `now` should be said.
     pub fn is_news(&mut self, failure: &Failure, now: Instant) -> bool {
-        let said = self
-            .last
-            .as_ref()
-            .is_some_and(|(last, at)| last == failure && now.saturating_duration_since(*at) < Duration::from_mins(1));
+        let said = self.last.as_ref().is_some_and(|(last, at)| {
+            same(last, failure) && now.saturating_duration_since(*at) < Duration::from_mins(1)
+        });
         if !said {
             self.last = Some((failure.clone(), now));
         }
         !said
     }
 
+    /// What was last said, if it has not been over since.
+    pub fn last(&self) -> Option<&Failure> {
+        self.last.as_ref().map(|(failure, _)| failure)
+    }
+
     /// It works again. True if a failure had been said.
     pub fn over(&mut self) -> bool {
         self.last.take().is_some()
+    }
+}
+
+/// How long was waited, or is to be waited, makes no other trouble of it.
+fn same(one: &Failure, other: &Failure) -> bool {
+    match (one, other) {
+        (Failure::Deadline(_), Failure::Deadline(_)) | (Failure::Throttled(_), Failure::Throttled(_)) => true,
+        _ => one == other,
     }
 }
 
@@ -153,6 +169,7 @@ impl fmt::Display for Failure {
             Self::Throttled(wait) => write!(f, "the apiserver asks to come back in {} s", wait.as_secs()),
             Self::Refused(code, text) => write!(f, "the apiserver answered {code}: {text}"),
             Self::Unreachable(text) => write!(f, "no answer from the apiserver: {text}"),
+            Self::Garbled(text) => write!(f, "the apiserver's answer cannot be understood: {text}"),
             Self::Deadline(limit) => write!(f, "no answer from the apiserver within {limit:?}"),
         }
     }
@@ -240,7 +257,23 @@ mod tests {
         assert!(!repeated.is_news(&Failure::NotFound, now + 59 * second));
         assert!(repeated.is_news(&Failure::NotFound, now + 60 * second));
         assert!(repeated.is_news(&Failure::Conflict, now + 61 * second));
+        assert_eq!(repeated.last(), Some(&Failure::Conflict));
+        assert!(repeated.is_news(&Failure::Deadline(5 * second), now + 62 * second));
+        assert!(!repeated.is_news(&Failure::Deadline(2 * second), now + 63 * second));
         assert!(repeated.over() && !repeated.over());
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_not_taken_for_none() {
+        let error = serde_json::from_str::<u8>("x").unwrap_err();
+        let failure = Failure::from(&kube::Error::SerdeError(error));
+        assert!(failure.may_have_acted());
+        assert!(
+            failure
+                .to_string()
+                .starts_with("the apiserver's answer cannot be understood"),
+            "{failure}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ pub mod elector;
 mod handover;
 mod lease;
 pub mod record;
+mod stored;
 pub mod term;
 
 pub use args::{LeaderElectionArgs, LeaseConfig};

@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub use self::core::{Backoff, Outcome, QueueCore};
+pub use self::core::{Backoff, Lane, Outcome, QueueCore};
 use crate::metrics::{Backlog, WorkqueueMetrics};
+
+/// Keys of a fan that are at work at once: enough to keep an apiserver busy, and it answers others still.
+const FAN_LIMIT: usize = 8;
 
 struct State<K> {
     core: QueueCore<K>,
@@ -40,11 +43,12 @@ impl<K> Clone for Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
-    /// A closed queue. Its metrics carry the `name` they were made with.
-    pub fn new(backoff: Backoff, metrics: WorkqueueMetrics) -> Self {
+    /// A closed queue, for so many workers. Its metrics carry the `name` they were made with.
+    pub fn new(backoff: Backoff, workers: usize, metrics: WorkqueueMetrics) -> Self {
+        let fan_limit = FAN_LIMIT.min(workers.saturating_sub(1));
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                core: QueueCore::new(backoff),
+                core: QueueCore::new(backoff, fan_limit),
                 open: false,
             }),
             changed: Notify::new(),
@@ -85,11 +89,16 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     /// Asks for work on `key`, `delay` from now. Nothing happens while the queue is closed.
     pub fn add(&self, key: &K, delay: Duration) {
+        self.add_to(key, Lane::Single, delay);
+    }
+
+    /// The same in this lane.
+    pub fn add_to(&self, key: &K, lane: Lane, delay: Duration) {
         let mut state = self.shared.state.lock();
         if !state.open {
             return;
         }
-        if state.core.add(key, Instant::now() + delay) {
+        if state.core.add(key, lane, Instant::now() + delay) {
             self.shared.metrics.added();
         }
         drop(state);

@@ -34,6 +34,15 @@ pub enum ListStyle {
     Paged,
 }
 
+/// What of a kind is watched, and how.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// How the first state is asked for.
+    pub style: ListStyle,
+    /// Label selector; `None` = everything.
+    pub labels: Option<String>,
+}
+
 /// The apiserver's newest state is older than one that it has shown, as after etcd was restored from a backup. It would let a watch wait
 /// without a word until versions that it has never seen come round again, and what is known would be taken for newer than what is stored:
 /// only a process that knows nothing yet can go on.
@@ -54,7 +63,7 @@ pub struct WentBack {
 pub async fn run<K>(
     resource: &'static str,
     api: Api<K>,
-    style: ListStyle,
+    selection: Selection,
     metrics: WatchMetrics,
     ready: Readiness,
     mut sink: impl FnMut(Event<K>),
@@ -71,7 +80,7 @@ where
     // The newest version that an object had.
     let mut shown = 0;
     loop {
-        let mut stream = Box::pin(watcher::watcher(api.clone(), config(style)));
+        let mut stream = Box::pin(watcher::watcher(api.clone(), config(&selection)));
         let mut listing = true;
         loop {
             let next = if listing {
@@ -113,6 +122,8 @@ where
                 Ok(None) => break,
                 Err(error) => {
                     let expired = is_expired(&error);
+                    // kube goes on with the next event, as if there had been none: only a list still knows what it said.
+                    let missed = is_unreadable(&error);
                     trouble.note(&failure(&error));
                     if expired {
                         // What we have is too old to go on from: a fresh list at once. kube's own state does not leave a 410 that came
@@ -136,7 +147,7 @@ where
                             Err(failure) => trouble.note(&failure),
                         }
                     }
-                    if expired {
+                    if expired || missed {
                         break;
                     }
                 }
@@ -164,9 +175,12 @@ fn version(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-fn config(style: ListStyle) -> watcher::Config {
-    let config = watcher::Config::default().timeout(u32::try_from(WATCH_TIMEOUT.as_secs()).unwrap_or(60));
-    match style {
+fn config(selection: &Selection) -> watcher::Config {
+    let config = watcher::Config {
+        label_selector: selection.labels.clone(),
+        ..watcher::Config::default().timeout(u32::try_from(WATCH_TIMEOUT.as_secs()).unwrap_or(60))
+    };
+    match selection.style {
         ListStyle::Streaming => config.streaming_lists(),
         ListStyle::Paged => watcher::Config {
             initial_list_strategy: InitialListStrategy::ListWatch,
@@ -183,6 +197,14 @@ fn is_expired(error: &watcher::Error) -> bool {
         | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 410,
         _ => false,
     }
+}
+
+/// An event in an open stream that is none, or is not understood.
+fn is_unreadable(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::WatchFailed(kube::Error::SerdeError(_) | kube::Error::Api(_))
+    )
 }
 
 fn failure(error: &watcher::Error) -> Failure {
@@ -249,6 +271,13 @@ mod tests {
     use super::*;
     use crate::metrics::{BuildInfo, Metrics};
 
+    fn paged() -> Selection {
+        Selection {
+            style: ListStyle::Paged,
+            labels: None,
+        }
+    }
+
     /// Shows an object of version 275 in its first list; every watch fails, and later lists are of version `newest`.
     async fn watched(newest: u64) -> Result<WentBack, tokio::time::error::Elapsed> {
         let mut lists = 0;
@@ -282,7 +311,7 @@ mod tests {
         };
         let metrics = Metrics::new(Registry::new(), build).unwrap().watch("configmaps");
         let ready = Readiness::new("configmaps");
-        let run = run("configmaps", api, ListStyle::Paged, metrics, ready, |_| {});
+        let run = run("configmaps", api, paged(), metrics, ready, |_| {});
         tokio::time::timeout(Duration::from_mins(5), run).await
     }
 
@@ -295,6 +324,55 @@ mod tests {
             "the apiserver has shown version 275 of configmaps and its newest is 225 now, as after a restore from a backup; start again"
         );
         assert!(watched(275).await.is_err(), "a watch that fails is tried again");
+    }
+
+    /// The stream goes on after it, so nothing but a list says what it was.
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_cannot_be_read_is_made_up_for_by_a_list() {
+        let mut watches = 0;
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let meta = |version: &str| json!({"name": "a", "namespace": "marsh", "resourceVersion": version});
+            let item = |version: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(version)});
+            let body = if query.contains("watch=true") {
+                watches += 1;
+                let garbage = if watches == 1 { "<html></html>\n" } else { "" };
+                format!("{garbage}{}\n", json!({"type": "MODIFIED", "object": item("9")}))
+            } else {
+                let list = json!({"resourceVersion": "7"});
+                json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": list, "items": [item("7")]}).to_string()
+            };
+            std::future::ready(Ok::<_, std::io::Error>(Response::new(Body::from(body.into_bytes()))))
+        });
+        let api: Api<ConfigMap> = Api::all(Client::new(service, "marsh"));
+        let build = BuildInfo {
+            version: "0",
+            kubernetes: "0",
+        };
+        let metrics = Metrics::new(Registry::new(), build).unwrap().watch("configmaps");
+        let (seen, mut events) = tokio::sync::mpsc::unbounded_channel();
+        let sink = move |event| {
+            let word = match event {
+                Event::Init => "list",
+                Event::Apply(_) => "event",
+                _ => return,
+            };
+            let _ = seen.send(word);
+        };
+        let ready = Readiness::new("configmaps");
+        let run = run("configmaps", api, paged(), metrics, ready, sink);
+        let first = async {
+            let mut first = Vec::new();
+            while first.len() < 3 {
+                first.extend(events.recv().await);
+            }
+            first
+        };
+        let first = tokio::select! {
+            _ = run => Vec::new(),
+            first = first => first,
+        };
+        assert_eq!(first, ["list", "list", "event"]);
     }
 
     #[test]

@@ -2,16 +2,21 @@
 
 use std::str::FromStr;
 
-/// Every controller of this version, by the name that kube-controller-manager uses.
-pub const KNOWN: &[&str] = &[crate::endpoints::CONTROLLER];
+use crate::controller::Controller;
 
 /// Which controllers run, by kube-controller-manager's rule: what is named is on, what is named with `-` is off, and `*` decides the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(Vec<String>);
 
 impl Controllers {
+    /// Those that are to run.
+    pub fn running(&self) -> Vec<Controller> {
+        Controller::ALL.into_iter().filter(|known| self.runs(*known)).collect()
+    }
+
     /// Is this one to run?
-    pub fn runs(&self, name: &str) -> bool {
+    pub fn runs(&self, controller: Controller) -> bool {
+        let name = controller.as_str();
         let mut all = false;
         for word in &self.0 {
             match word.as_str() {
@@ -30,12 +35,13 @@ impl FromStr for Controllers {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
+        let known = Controller::ALL.map(Controller::as_str);
         for word in &words {
             let name = word.strip_prefix('-').unwrap_or(word);
-            if word != "*" && !KNOWN.contains(&name) {
+            if word != "*" && !known.contains(&name) {
                 return Err(format!(
                     "{word:?} is no controller of this version; there is: {}",
-                    KNOWN.join(", ")
+                    known.join(", ")
                 ));
             }
         }
@@ -58,7 +64,7 @@ mod tests {
         ];
         for (text, want) in table {
             let controllers: Controllers = text.parse().unwrap();
-            assert_eq!(controllers.runs("endpoints-controller"), want, "{text}");
+            assert_eq!(controllers.runs(Controller::Endpoints), want, "{text}");
         }
         assert!("".parse::<Controllers>().is_err());
         assert!(

@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 
 /// The addresses of two states of one object, side by side.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(crate) struct Change {
     before: Count,
     after: Count,
     /// `+10.0.0.1 -10.0.0.2 …`: ready addresses that come and go.
@@ -25,7 +25,7 @@ struct Count {
 
 impl Change {
     /// From what is stored to what would be.
-    pub(super) fn between(observed: Option<&EndpointsObject>, desired: &[Subset]) -> Self {
+    pub(crate) fn between(observed: Option<&EndpointsObject>, desired: &[Subset]) -> Self {
         let observed = observed.map_or(&[][..], |object| &object.subsets);
         let (old, new) = (ready(observed), ready(desired));
         let come = new.difference(&old).map(|ip| format!("+{ip}"));

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::model::{
-    Address, ContainerPort, EndpointPort, EndpointsObject, IpFamily, Labels, ObjectKey, Phase, Pod, Protocol, Revision,
-    Service, ServicePort, ServiceType, Subset, TargetPort, TargetRef, Timestamp, Uid,
+    Address, ContainerPort, Distribution, EndpointPort, EndpointsObject, IpFamily, Labels, ObjectKey, Phase, Pod,
+    Protocol, Revision, Service, ServicePort, ServiceType, Subset, TargetPort, TargetRef, Timestamp, Uid,
 };
 
 /// An IPv4 Service `marsh/<name>` with a clusterIP, a selector and no ports.
@@ -21,6 +21,9 @@ pub fn service(name: &str) -> Service {
         headless: false,
         cluster_ip_none: false,
         family: Some(IpFamily::V4),
+        dual_stack: false,
+        terminating: false,
+        distribution: Distribution::Anywhere,
         publish_not_ready: false,
         ports: Box::new([]),
     }
@@ -143,6 +146,22 @@ pub fn stored(service: &Service, subsets: Vec<Subset>) -> EndpointsObject {
     super::plan(service, subsets, None, None)
         .unwrap()
         .into_object(Uid::parse("endpoints"), Revision(40))
+}
+
+/// Endpoints `marsh/web` that somebody made by hand.
+pub fn hand_made(subsets: Vec<Subset>) -> EndpointsObject {
+    EndpointsObject {
+        key: ObjectKey::new("marsh", "web"),
+        uid: Uid::parse("endpoints"),
+        revision: Revision(4),
+        terminating: false,
+        generate_name: None,
+        labels: Labels::new(),
+        annotations: Labels::new(),
+        finalizers: Vec::new(),
+        owner_references: Vec::new(),
+        subsets,
+    }
 }
 
 /// The IPs of each list, for short comparisons.

@@ -1,9 +1,15 @@
 //! What to write so that a stored Endpoints object is right, and when to write nothing.
 
-use crate::model::{EndpointsObject, Labels, ObjectKey, OwnerReference, Revision, Service, Subset, Timestamp, Uid};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::model::{
+    EndpointsObject, Labels, ObjectKey, OwnerReference, Pod, Revision, Service, Subset, Timestamp, Uid, Version,
+};
 
 use super::repack::{pack, repack};
-use super::{CAPACITY, truncate};
+use super::uniform::Uniform;
+use super::{CAPACITY, compute, truncate};
 
 /// Label with an empty value on Endpoints and slices of a Service without a clusterIP.
 pub const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
@@ -30,20 +36,13 @@ pub struct Operation {
     pub content: Content,
 }
 
-/// One state of one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// `metadata.uid`.
-    pub uid: Uid,
-    /// `metadata.resourceVersion`.
-    pub revision: Revision,
-}
-
 /// An Endpoints object but for what the apiserver gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Namespace and name.
     pub key: ObjectKey,
+    /// `metadata.generateName`.
+    pub generate_name: Option<Box<str>>,
     /// `metadata.labels`.
     pub labels: Labels,
     /// `metadata.annotations`.
@@ -61,6 +60,7 @@ impl Operation {
     pub fn into_object(self, uid: Uid, revision: Revision) -> EndpointsObject {
         let Content {
             key,
+            generate_name,
             labels,
             annotations,
             finalizers,
@@ -71,6 +71,8 @@ impl Operation {
             key,
             uid,
             revision,
+            terminating: false,
+            generate_name,
             labels,
             annotations,
             finalizers,
@@ -105,11 +107,77 @@ impl Reason {
     }
 }
 
+/// [`compute`] and [`plan`] in one, without building addresses that are not to be written where that can be told.
+pub fn decide(
+    service: &Service,
+    pods: &[Arc<Pod>],
+    observed: Option<&EndpointsObject>,
+    trigger: Option<Timestamp>,
+) -> Decision {
+    let desired = Uniform::of(service, pods).map_or_else(|| Desired::any(compute(service, pods)), Desired::Uniform);
+    Decision {
+        cut: desired.cut(),
+        operation: plan_desired(service, desired, observed, trigger),
+    }
+}
+
+/// What [`decide`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The write that is due, if one is.
+    pub operation: Option<Operation>,
+    /// For [`super::Settled`]: the last address listed, where no more than ready Pods are listed, and not all of these.
+    pub cut: Option<IpAddr>,
+}
+
+/// What is to be stored, truncated.
+enum Desired<'a> {
+    Any(Vec<Subset>, bool),
+    Uniform(Uniform<'a>),
+}
+
+impl Desired<'_> {
+    fn any(subsets: Vec<Subset>) -> Self {
+        let (subsets, truncated) = truncate(subsets);
+        Self::Any(subsets, truncated)
+    }
+
+    fn truncated(&self) -> bool {
+        match self {
+            Self::Any(_, truncated) => *truncated,
+            Self::Uniform(uniform) => uniform.truncated(),
+        }
+    }
+
+    fn cut(&self) -> Option<IpAddr> {
+        match self {
+            Self::Any(..) => None,
+            Self::Uniform(uniform) => uniform.cut(),
+        }
+    }
+
+    fn into_subsets(self) -> Vec<Subset> {
+        match self {
+            Self::Any(subsets, _) => subsets,
+            Self::Uniform(uniform) => uniform.into_subsets(),
+        }
+    }
+
+    fn is_said_by(&self, stored: &[Subset]) -> bool {
+        match self {
+            Self::Any(subsets, truncated) => same_subsets(subsets, *truncated, stored),
+            Self::Uniform(uniform) => uniform
+                .is_said_by(stored)
+                .unwrap_or_else(|| same_subsets(&uniform.clone().into_subsets(), uniform.truncated(), stored)),
+        }
+    }
+}
+
 /// The write that makes the stored Endpoints of `service` say `desired`, the result of [`super::compute`]; `None` = they do already.
 /// `trigger` is what [`super::TriggerTracker::observe`] said of this sync.
 ///
 /// As upstream: order, the headless label, the trigger time and users' annotations are never a reason to write; a write also sets the
-/// headless label right, sets the trigger time or takes it away, and keeps other annotations, finalizers and owner references. Labels that
+/// headless label right, sets the trigger time or takes it away, and keeps other annotations, finalizers, owner references and the generateName. Labels that
 /// the Service does not have are removed.
 ///
 /// Unlike upstream, everything is compared with what would be written: a truncated object is written again only if the addresses that
@@ -122,45 +190,52 @@ pub fn plan(
     observed: Option<&EndpointsObject>,
     trigger: Option<Timestamp>,
 ) -> Option<Operation> {
-    let (subsets, truncated) = truncate(desired);
+    plan_desired(service, Desired::any(desired), observed, trigger)
+}
+
+fn plan_desired(
+    service: &Service,
+    desired: Desired<'_>,
+    observed: Option<&EndpointsObject>,
+    trigger: Option<Timestamp>,
+) -> Option<Operation> {
     let reason = match observed {
         None => Reason::Missing,
-        Some(stored) => difference(service, &subsets, truncated, stored)?,
+        Some(stored) => difference(service, &desired, stored)?,
     };
+    let truncated = desired.truncated();
     let mut annotations = observed.map(|stored| stored.annotations.clone()).unwrap_or_default();
     let trigger = trigger.map(|time| time.to_string());
     annotate(&mut annotations, TRIGGER_TIME_ANNOTATION, trigger.as_deref());
     annotate(&mut annotations, OVER_CAPACITY_ANNOTATION, capacity_mark(truncated));
     Some(Operation {
         reason,
-        replaces: observed.map(|stored| Version {
-            uid: stored.uid.clone(),
-            revision: stored.revision,
-        }),
+        replaces: observed.map(EndpointsObject::version),
         content: Content {
             key: service.key.clone(),
+            generate_name: observed.and_then(|stored| stored.generate_name.clone()),
             labels: final_labels(service),
             annotations,
             finalizers: observed.map(|stored| stored.finalizers.clone()).unwrap_or_default(),
             owner_references: observed
                 .map(|stored| stored.owner_references.clone())
                 .unwrap_or_default(),
-            subsets,
+            subsets: desired.into_subsets(),
         },
     })
 }
 
-fn difference(service: &Service, subsets: &[Subset], truncated: bool, stored: &EndpointsObject) -> Option<Reason> {
+fn difference(service: &Service, desired: &Desired<'_>, stored: &EndpointsObject) -> Option<Reason> {
     let size: usize = stored.subsets.iter().map(Subset::len).sum();
     let mark = stored.annotations.get(OVER_CAPACITY_ANNOTATION);
     if size > CAPACITY {
         // Not of our making, and of any size: it is not compared, so that comparing it costs no memory.
         Some(Reason::Capacity)
-    } else if !same_subsets(subsets, truncated, &stored.subsets) {
+    } else if !desired.is_said_by(&stored.subsets) {
         Some(Reason::Subsets)
     } else if !same_labels(service, &stored.labels) {
         Some(Reason::Labels)
-    } else if mark.map(AsRef::as_ref) != capacity_mark(truncated) {
+    } else if mark.map(AsRef::as_ref) != capacity_mark(desired.truncated()) {
         Some(Reason::Capacity)
     } else {
         None
@@ -196,13 +271,19 @@ fn users_labels(labels: &Labels) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn final_labels(service: &Service) -> Labels {
+    let mut labels = handed_on(service);
+    labels.insert(MANAGED_BY_LABEL.into(), MANAGED_BY.into());
+    labels
+}
+
+/// The labels that a Service hands on to its Endpoints and slices: all, with the headless label set right.
+pub(crate) fn handed_on(service: &Service) -> Labels {
     let mut labels = service.labels.clone();
     if service.headless {
         labels.insert(HEADLESS_LABEL.into(), "".into());
     } else {
         labels.remove(HEADLESS_LABEL);
     }
-    labels.insert(MANAGED_BY_LABEL.into(), MANAGED_BY.into());
     labels
 }
 
@@ -210,7 +291,8 @@ fn capacity_mark(truncated: bool) -> Option<&'static str> {
     truncated.then_some(TRUNCATED)
 }
 
-fn annotate(annotations: &mut Labels, key: &str, value: Option<&str>) {
+/// Sets an annotation, or takes it away.
+pub(crate) fn annotate(annotations: &mut Labels, key: &str, value: Option<&str>) {
     match value {
         Some(value) => annotations.insert(key.into(), value.into()),
         None => annotations.remove(key),

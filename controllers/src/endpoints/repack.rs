@@ -205,7 +205,7 @@ fn in_order(listed: Vec<Listed>) -> impl Iterator<Item = Listed> {
 }
 
 /// What tells one address from another, in canonical order.
-fn identity(address: &Address) -> (&str, Option<&Uid>) {
+pub(super) fn identity(address: &Address) -> (&str, Option<&Uid>) {
     let uid = address.target.as_ref().map(|target| &target.uid);
     (&address.ip, uid.filter(|uid| !uid.is_empty()))
 }

@@ -1,10 +1,14 @@
-//! An Endpoints object in the index: what the watch has shown, with our own writes laid over it.
+//! Endpoints in the index: who is affected by them, and which of them are to go.
 
 use std::sync::Arc;
 
 use super::namespace::Namespace;
-use super::{Affected, Cause, Epoch, is_old, is_older};
-use crate::model::{EndpointsObject, Revision, Uid};
+use super::overlay::{Finished, Seen, Stored, WriteEnd};
+use super::{Affected, Cause, Epoch};
+use crate::controller::Controller;
+use crate::endpoints::{MANAGED_BY, MANAGED_BY_LABEL};
+use crate::mirroring::LEADER_ANNOTATION;
+use crate::model::{EndpointsObject, Revision, Uid, Version};
 
 /// Why an Endpoints object without a Service of its name is to be deleted. Without such a reason it is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,197 +20,133 @@ pub enum Orphan {
     Leftover,
 }
 
-#[derive(Debug)]
-pub(super) struct EndpointsEntry {
-    pub object: Arc<EndpointsObject>,
-    pub orphan: Option<Orphan>,
-    pub epoch: Epoch,
-}
+impl Stored for EndpointsObject {
+    fn name(&self) -> &Arc<str> {
+        &self.key.name
+    }
 
-/// How a write of ours ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WriteEnd {
-    /// It is stored under this uid and revision.
-    Stored(Uid, Revision),
-    /// The apiserver refused it.
-    Refused,
-    /// No answer came: it may be stored or not, now or in a moment.
-    Unknown,
-}
+    fn stamp(&self) -> (&Uid, Revision) {
+        (&self.uid, self.revision)
+    }
 
-/// Content that a writer of ours has sent.
-#[derive(Debug)]
-pub(super) struct Expected {
-    object: Arc<EndpointsObject>,
-    /// The watch has shown a deletion at this revision since it was sent.
-    deleted: Revision,
-    /// The answer was lost: whether it is stored, only the watch can tell.
-    answer_lost: bool,
-    /// The answer to an earlier try was lost: a refusal of this one may mean that the earlier one is stored.
-    earlier_lost: bool,
-}
+    fn with_version(self, uid: Uid, revision: Revision) -> Self {
+        Self { uid, revision, ..self }
+    }
 
-/// Equal in all that we read or write; who stored it when does not matter.
-pub(super) fn same_content(one: &EndpointsObject, other: &EndpointsObject) -> bool {
-    one.labels == other.labels
-        && one.subsets == other.subsets
-        && one.annotations == other.annotations
-        && one.finalizers == other.finalizers
-        && one.owner_references == other.owner_references
+    fn same_content(&self, other: &Self) -> bool {
+        self.labels == other.labels
+            && self.subsets == other.subsets
+            && self.annotations == other.annotations
+            && self.finalizers == other.finalizers
+            && self.owner_references == other.owner_references
+    }
 }
 
 /// Bears the mark of an endpoints controller, and is nobody's leader lock.
 pub(super) fn is_leftover(object: &EndpointsObject) -> bool {
-    let managed = object.labels.get("endpoints.kubernetes.io/managed-by");
-    managed.is_some_and(|value| &**value == "endpoint-controller")
-        && !object
-            .annotations
-            .contains_key("control-plane.alpha.kubernetes.io/leader")
+    let managed = object.labels.get(MANAGED_BY_LABEL);
+    managed.is_some_and(|value| &**value == MANAGED_BY) && !object.annotations.contains_key(LEADER_ANNOTATION)
 }
 
 impl Namespace {
+    pub(super) fn known_version(&self, name: &str) -> Option<Version> {
+        self.endpoints.get(name).map(|object| object.version())
+    }
+
+    pub(super) fn apply_known_endpoints(
+        &mut self,
+        known: &Arc<EndpointsObject>,
+        uid: Uid,
+        revision: Revision,
+        epoch: Epoch,
+        affected: &mut Vec<Affected>,
+    ) {
+        let seen = self.endpoints.apply_known(known, uid, revision, epoch);
+        self.after_endpoints(&known.key.name, seen, affected);
+    }
+
     pub(super) fn apply_endpoints(&mut self, object: EndpointsObject, epoch: Epoch, affected: &mut Vec<Affected>) {
         let name = Arc::clone(&object.key.name);
-        let expected = self
-            .expected
-            .get(&name)
-            .is_some_and(|ours| same_content(&ours.object, &object));
-        match self.endpoints.get_mut(&name) {
-            // What we laid over is what we sent; admission has made something else of it. It would do so again: no reason to write at once.
-            Some(entry)
-                if object.revision == entry.object.revision
-                    && entry.object.uid == object.uid
-                    && !same_content(&entry.object, &object) =>
-            {
-                entry.epoch = epoch;
-                entry.object = Arc::new(object);
-            }
-            Some(entry) if is_old(object.revision, entry.object.revision) => entry.epoch = epoch,
-            Some(entry) if entry.object.uid == object.uid => {
-                entry.epoch = epoch;
-                let foreign = !expected && !same_content(&entry.object, &object);
-                entry.object = Arc::new(object);
-                if foreign {
-                    affected.push(self.affected(&name, Cause::Foreign));
-                }
-            }
-            // Another object of that name: what was decided about the last one does not bind it.
-            _ => {
-                let orphan = if expected { self.too_late(&name, affected) } else { None };
-                let entry = EndpointsEntry {
-                    object: Arc::new(object),
-                    orphan,
-                    epoch,
-                };
-                self.endpoints.insert(Arc::clone(&name), entry);
-                if !expected {
-                    affected.push(self.affected(&name, Cause::Foreign));
+        let seen = self.endpoints.apply(object, epoch);
+        self.after_endpoints(&name, seen, affected);
+    }
+
+    fn after_endpoints(&mut self, name: &Arc<str>, seen: Seen, affected: &mut Vec<Affected>) {
+        match seen {
+            Seen::Nothing => {}
+            Seen::Found if self.services.contains_key(name) => self.affect(name, Cause::Service, affected),
+            Seen::Found => self.too_late(name, affected),
+            Seen::Disturbed => self.disturbed(name, affected),
+            Seen::Appeared { expected, replaces } => {
+                self.orphans.remove(name);
+                if expected {
+                    self.too_late(name, affected);
+                } else if replaces {
+                    self.disturbed(name, affected);
+                } else {
+                    self.affect(name, Cause::Service, affected);
                 }
             }
         }
-        if self
-            .expected
-            .get(&name)
-            .is_some_and(|ours| expected && ours.answer_lost)
-        {
-            self.expected.remove(&name);
-        }
+    }
+
+    /// Somebody else has changed an object. One that we do not keep is his to change, as often as he likes.
+    fn disturbed(&mut self, name: &Arc<str>, affected: &mut Vec<Affected>) {
+        let cause = match self.services.get(name) {
+            Some(entry) if entry.service.is_followed() => Cause::Foreign(Controller::Endpoints),
+            _ => Cause::Service,
+        };
+        self.affect(name, cause, affected);
     }
 
     /// For an object that we have just created: the Service may have gone while the create was under way, and nobody else would remember
     /// to take its Endpoints away.
-    fn too_late(&self, name: &Arc<str>, affected: &mut Vec<Affected>) -> Option<Orphan> {
-        if self.services.contains_key(name) {
-            return None;
+    fn too_late(&mut self, name: &Arc<str>, affected: &mut Vec<Affected>) {
+        if !self.services.contains_key(name) {
+            self.orphans.insert(Arc::clone(name), Orphan::ServiceDeleted);
+            self.affect(name, Cause::Service, affected);
         }
-        affected.push(self.affected(name, Cause::Service));
-        Some(Orphan::ServiceDeleted)
     }
 
     pub(super) fn delete_endpoints(&mut self, name: &Arc<str>, revision: Revision, affected: &mut Vec<Affected>) {
-        if let Some(ours) = self.expected.get_mut(name) {
-            ours.deleted = ours.deleted.max(revision);
-        }
-        let Some(entry) = self.endpoints.get(name) else { return };
-        if is_older(revision, entry.object.revision) {
+        if self.endpoints.delete(name, revision).is_none() {
             return;
         }
         // One that was to go has not been disturbed.
-        let cause = entry.orphan.map_or(Cause::Foreign, |_| Cause::Service);
-        self.endpoints.remove(name);
-        affected.push(self.affected(name, cause));
+        if self.orphans.remove(name).is_some() {
+            self.affect(name, Cause::Service, affected);
+        } else {
+            self.disturbed(name, affected);
+        }
     }
 
     pub(super) fn sweep_endpoints(&mut self, epoch: Epoch, affected: &mut Vec<Affected>) {
-        let stale = self.endpoints.iter().filter(|(_, entry)| entry.epoch != epoch);
-        let stale: Vec<_> = stale
-            .map(|(name, entry)| (Arc::clone(name), entry.object.revision))
-            .collect();
-        for (name, revision) in stale {
-            self.delete_endpoints(&name, revision, affected);
+        for object in self.endpoints.stale(epoch) {
+            self.delete_endpoints(&object.key.name, object.revision, affected);
         }
-        // A complete list has shown whatever became of writes without an answer.
-        self.expected.retain(|_, ours| !ours.answer_lost);
-    }
-
-    pub(super) fn expect_write(&mut self, object: &Arc<EndpointsObject>) {
-        let earlier = self.expected.get(&object.key.name);
-        let expected = Expected {
-            object: Arc::clone(object),
-            deleted: Revision::default(),
-            answer_lost: false,
-            earlier_lost: earlier.is_some_and(|earlier| earlier.answer_lost),
-        };
-        self.expected.insert(Arc::clone(&object.key.name), expected);
-    }
-
-    pub(super) fn finish_write(&mut self, name: &Arc<str>, end: WriteEnd, epoch: Epoch, affected: &mut Vec<Affected>) {
-        let (uid, revision) = match end {
-            WriteEnd::Stored(uid, revision) => (uid, revision),
-            WriteEnd::Refused if self.expected.get(name).is_none_or(|ours| !ours.earlier_lost) => {
-                self.expected.remove(name);
-                return;
-            }
-            WriteEnd::Refused | WriteEnd::Unknown => {
-                // It may still turn up in the watch, and is ours then.
-                if let Some(ours) = self.expected.get_mut(name) {
-                    ours.answer_lost = true;
-                }
-                return;
-            }
-        };
-        let Some(Expected { object, deleted, .. }) = self.expected.remove(name) else {
-            return;
-        };
-        if deleted > revision {
-            // The watch was faster than the reply, and what we wrote is gone again.
-            return;
-        }
-        let stored = EndpointsObject {
-            uid,
-            revision,
-            ..Arc::unwrap_or_clone(object)
-        };
-        match self.endpoints.get_mut(name) {
-            Some(entry) if is_old(stored.revision, entry.object.revision) => {}
-            Some(entry) => {
-                entry.object = Arc::new(stored);
-                entry.epoch = epoch;
-            }
-            None => {
-                let entry = EndpointsEntry {
-                    object: Arc::new(stored),
-                    orphan: self.too_late(name, affected),
-                    epoch,
-                };
-                self.endpoints.insert(Arc::clone(name), entry);
-            }
+        for object in self.endpoints.listed() {
+            self.orphans.remove(&object.key.name);
+            self.affect(&object.key.name, Cause::Service, affected);
         }
     }
 
-    pub(super) fn finish_delete(&mut self, name: &Arc<str>, uid: &Uid) {
-        if self.endpoints.get(name).is_some_and(|entry| entry.object.uid == *uid) {
-            self.endpoints.remove(name);
+    pub(super) fn finish_endpoints(
+        &mut self,
+        name: &Arc<str>,
+        end: WriteEnd,
+        epoch: Epoch,
+        affected: &mut Vec<Affected>,
+    ) {
+        match self.endpoints.finish(name, end, epoch) {
+            Finished::Nothing => {}
+            Finished::Unclear => self.affect(name, Cause::Service, affected),
+            Finished::Made => self.too_late(name, affected),
+        }
+    }
+
+    pub(super) fn finish_endpoints_delete(&mut self, name: &str, uid: &Uid) {
+        if self.endpoints.finish_delete(name, uid).is_some() {
+            self.orphans.remove(name);
         }
     }
 }

@@ -1,14 +1,17 @@
 //! One namespace of the index.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::endpoints::{EndpointsEntry, Expected, Orphan, is_leftover};
+use super::endpoints::{Orphan, is_leftover};
+use super::nodes::Changed;
+use super::overlay::Overlay;
 use super::pairs::{Pairs, matches};
 use super::pods::Pods;
 use super::services::ServiceEntry;
 use super::{Affected, Cause, Counts};
-use crate::model::{EndpointsObject, ObjectKey, Pod, Service};
+use crate::endpointslice::Zones;
+use crate::model::{Distribution, EndpointsObject, NodeTable, ObjectKey, Pod, Service, Slice};
 
 /// All that a reconcile of one key needs to know.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,12 @@ pub struct Snapshot {
     pub endpoints: Option<Arc<EndpointsObject>>,
     /// Whether that object is to go because there is no Service.
     pub orphan: Option<Orphan>,
+    /// The slices of our controllers that name it, in no particular order.
+    pub slices: Vec<Arc<Slice>>,
+    /// All Nodes.
+    pub nodes: Arc<NodeTable>,
+    /// The shares of the zones, if topology mode `Auto` can work.
+    pub zones: Option<Arc<Zones>>,
 }
 
 #[derive(Debug)]
@@ -30,9 +39,14 @@ pub(super) struct Namespace {
     /// Services whose selector is empty.
     pub(super) match_all: Vec<Arc<str>>,
     pub(super) pods: Pods,
-    pub(super) endpoints: HashMap<Arc<str>, EndpointsEntry, ahash::RandomState>,
-    /// Content that a writer of ours has sent.
-    pub(super) expected: HashMap<Arc<str>, Expected, ahash::RandomState>,
+    pub(super) endpoints: Overlay<EndpointsObject>,
+    /// Endpoints that are to go, by name.
+    pub(super) orphans: HashMap<Arc<str>, Orphan, ahash::RandomState>,
+    pub(super) slices: Overlay<Slice>,
+    /// Names of slices by the Service that they name.
+    pub(super) slice_names: HashMap<Arc<str>, Vec<Arc<str>>, ahash::RandomState>,
+    /// Slices that we are deleting.
+    pub(super) going: HashSet<Arc<str>, ahash::RandomState>,
     pub(super) pairs: Pairs,
 }
 
@@ -43,8 +57,11 @@ impl Namespace {
             services: HashMap::default(),
             match_all: Vec::new(),
             pods: Pods::default(),
-            endpoints: HashMap::default(),
-            expected: HashMap::default(),
+            endpoints: Overlay::default(),
+            orphans: HashMap::default(),
+            slices: Overlay::default(),
+            slice_names: HashMap::default(),
+            going: HashSet::default(),
             pairs: Pairs::default(),
         }
     }
@@ -53,22 +70,44 @@ impl Namespace {
         self.services.is_empty()
             && self.pods.len() == 0
             && self.endpoints.is_empty()
-            && self.expected.is_empty()
+            && self.slices.is_empty()
             && self.pairs.is_empty()
     }
 
     pub(super) fn start_term(&mut self, namespace: &Arc<str>, keys: &mut Vec<ObjectKey>) {
         self.service_keys(namespace, keys);
-        for (name, entry) in &mut self.endpoints {
-            if self.services.contains_key(name) {
-                continue;
+        for (name, object) in self.endpoints.iter() {
+            if !self.services.contains_key(name) && is_leftover(object) {
+                self.orphans.entry(Arc::clone(name)).or_insert(Orphan::Leftover);
             }
-            if entry.orphan.is_none() && is_leftover(&entry.object) {
-                entry.orphan = Some(Orphan::Leftover);
+        }
+        let sliced = self.slice_names.keys().filter(|name| !self.orphans.contains_key(*name));
+        let without_service = self.orphans.keys().chain(sliced);
+        let without_service = without_service.filter(|name| !self.services.contains_key(*name));
+        keys.extend(without_service.map(|name| ObjectKey::new(Arc::clone(namespace), Arc::clone(name))));
+    }
+
+    /// Adds the Services that list otherwise because of what changed about Nodes.
+    pub(super) fn affect_by_nodes(&mut self, changed: &Changed, affected: &mut Vec<Affected>) {
+        let mut names: HashSet<Arc<str>, ahash::RandomState> = HashSet::default();
+        if changed.zones {
+            let auto = self
+                .services
+                .iter()
+                .filter(|(_, entry)| entry.service.distribution == Distribution::Auto);
+            names.extend(auto.map(|(name, _)| Arc::clone(name)));
+        }
+        if !changed.names.is_empty() {
+            let on_them = self.pods.iter().filter(|(_, entry)| {
+                let node = entry.pod.node_name.as_ref();
+                node.is_some_and(|node| changed.names.contains(node))
+            });
+            for (_, entry) in on_them {
+                names.extend(self.matching(&entry.labels));
             }
-            if entry.orphan.is_some() {
-                keys.push(ObjectKey::new(Arc::clone(namespace), Arc::clone(name)));
-            }
+        }
+        for name in &names {
+            self.affect(name, Cause::Pod, affected);
         }
     }
 
@@ -80,10 +119,9 @@ impl Namespace {
         );
     }
 
-    pub(super) fn snapshot(&self, name: &Arc<str>) -> Snapshot {
-        let endpoints = self.endpoints.get(name);
-        let entry = self.services.get(name);
-        let pods = match entry.and_then(|entry| entry.selector.as_deref()) {
+    /// The Pods that the selector of the Service of this name matches.
+    pub(super) fn pods_of(&self, name: &str) -> Vec<Arc<Pod>> {
+        match self.services.get(name).and_then(|entry| entry.selector.as_deref()) {
             Some([]) => self.pods.iter().map(|(_, entry)| Arc::clone(&entry.pod)).collect(),
             Some(selector) => {
                 let candidates = self.pairs.rarest(selector).filter_map(|slot| self.pods.get(slot));
@@ -93,12 +131,18 @@ impl Namespace {
                     .collect()
             }
             None => Vec::new(),
-        };
+        }
+    }
+
+    /// All but the Pods and what is not of this namespace.
+    pub(super) fn stored(&self, name: &str) -> Snapshot {
+        let entry = self.services.get(name);
         Snapshot {
             service: entry.map(|entry| Arc::clone(&entry.service)),
-            pods,
-            endpoints: endpoints.map(|entry| Arc::clone(&entry.object)),
-            orphan: endpoints.and_then(|entry| entry.orphan),
+            endpoints: self.endpoints.get(name).cloned(),
+            orphan: self.orphans.get(name).copied(),
+            slices: self.slices_of(name),
+            ..Snapshot::default()
         }
     }
 
@@ -106,11 +150,12 @@ impl Namespace {
         counts.services += self.services.len();
         counts.pods += self.pods.len();
         counts.endpoints += self.endpoints.len();
-        for (name, entry) in &self.endpoints {
+        counts.slices += self.slices.len();
+        for (name, object) in self.endpoints.iter() {
             match self.services.get(name) {
                 None => counts.endpoints_without_service += 1,
                 Some(service) if service.selector.is_some() => {
-                    for subset in &entry.object.subsets {
+                    for subset in &object.subsets {
                         counts.ready_addresses += subset.addresses.len();
                         counts.not_ready_addresses += subset.not_ready_addresses.len();
                     }

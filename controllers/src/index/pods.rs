@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::changes::PodEvent;
 use super::namespace::Namespace;
 use super::pairs::{PairId, PodSlot, matches};
-use super::{Affected, Cause, Epoch, is_old, is_older};
+use super::{Affected, Epoch, is_old, is_older};
 use crate::model::{LabelledPod, Pod, PodName, Revision};
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Namespace {
         let labels = self.pairs.hold(labels);
         let Some((slot, entry)) = known.and_then(|slot| Some((slot, self.pods.get_mut(slot)?))) else {
             let pod = Arc::new(pod);
-            self.affect(&labels, affected);
+            self.affect_all_by(&labels, &pod, PodEvent::Changed, affected);
             let slot = self.pods.insert(PodEntry {
                 pod,
                 labels: labels.clone(),
@@ -87,28 +88,31 @@ impl Namespace {
             return;
         };
         let changed = matters(&entry.pod, &mut pod);
-        entry.pod = Arc::new(pod);
+        let what = if changed && is_flip(&entry.pod, &mut pod) {
+            PodEvent::Flipped
+        } else {
+            PodEvent::Changed
+        };
+        let pod = Arc::new(pod);
+        entry.pod = Arc::clone(&pod);
         entry.epoch = epoch;
         if entry.labels == labels {
             self.pairs.release(&labels);
             if changed {
-                self.affect(&labels, affected);
+                self.affect_all_by(&labels, &pod, what, affected);
             }
             return;
         }
         let old = std::mem::replace(&mut entry.labels, labels.clone());
         self.pairs.remove_pod(&old, slot);
         self.pairs.add_pod(&labels, slot);
-        let (mut gone, mut come) = (self.matching(&old), self.matching(&labels));
-        if !changed {
-            // A Service that matches before and after sees no difference.
-            let both: Vec<_> = gone.iter().filter(|name| come.contains(name)).cloned().collect();
-            gone.retain(|name| !both.contains(name));
-            come.retain(|name| !both.contains(name));
+        let (gone, come) = (self.matching(&old), self.matching(&labels));
+        // A Service that matches before and after sees no difference but that of the Pod.
+        for name in gone.iter().filter(|name| !come.contains(name)) {
+            self.affect_by_pod(name, &pod, PodEvent::Gone, affected);
         }
-        come.retain(|name| !gone.contains(name));
-        for name in gone.iter().chain(&come) {
-            affected.push(self.affected(name, Cause::Pod));
+        for name in come.iter().filter(|name| changed || !gone.contains(name)) {
+            self.affect_by_pod(name, &pod, PodEvent::Changed, affected);
         }
         self.pairs.release(&old);
     }
@@ -123,7 +127,7 @@ impl Namespace {
             return;
         }
         if let Some(entry) = self.pods.remove(slot) {
-            self.affect(&entry.labels, affected);
+            self.affect_all_by(&entry.labels, &entry.pod, PodEvent::Gone, affected);
             self.pairs.remove_pod(&entry.labels, slot);
             self.pairs.release(&entry.labels);
         }
@@ -140,7 +144,7 @@ impl Namespace {
     }
 
     /// Names of the Services that a Pod with these labels belongs to.
-    fn matching(&self, labels: &[PairId]) -> Vec<Arc<str>> {
+    pub(super) fn matching(&self, labels: &[PairId]) -> Vec<Arc<str>> {
         let candidates = self.pairs.candidates(labels).filter(|name| {
             let selector = self.services.get(*name).and_then(|entry| entry.selector.as_deref());
             selector.is_some_and(|selector| matches(selector, labels))
@@ -148,8 +152,10 @@ impl Namespace {
         candidates.chain(&self.match_all).cloned().collect()
     }
 
-    fn affect(&self, labels: &[PairId], affected: &mut Vec<Affected>) {
-        affected.extend(self.matching(labels).iter().map(|name| self.affected(name, Cause::Pod)));
+    fn affect_all_by(&mut self, labels: &[PairId], pod: &Arc<Pod>, what: PodEvent, affected: &mut Vec<Affected>) {
+        for name in self.matching(labels) {
+            self.affect_by_pod(&name, pod, what, affected);
+        }
     }
 }
 
@@ -162,4 +168,12 @@ fn matters(old: &Pod, new: &mut Pod) -> bool {
     let matters = old != new;
     (new.revision, new.ready_transition) = (revision, transition);
     matters
+}
+
+/// Whether of all that [`matters`] only the readiness differs.
+fn is_flip(old: &Pod, new: &mut Pod) -> bool {
+    let ready = std::mem::replace(&mut new.ready, old.ready);
+    let others = matters(old, new);
+    new.ready = ready;
+    !others
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::changes::PodChanges;
 use super::endpoints::Orphan;
 use super::namespace::Namespace;
 use super::pairs::PairId;
@@ -16,10 +17,12 @@ pub(super) struct ServiceEntry {
     /// Where it is filed; `None` with a selector = the empty selector, which every Pod matches.
     pub filed: Option<PairId>,
     pub epoch: Epoch,
+    /// Since the last sync.
+    pub changes: PodChanges,
 }
 
 impl Namespace {
-    pub(super) fn apply_service(&mut self, mut service: Service, epoch: Epoch, affected: &mut Vec<Affected>) {
+    pub(super) fn apply_service(&mut self, service: Service, epoch: Epoch, affected: &mut Vec<Affected>) {
         let name = Arc::clone(&service.key.name);
         if let Some(entry) = self.services.get_mut(&name)
             && is_old(service.revision, entry.service.revision)
@@ -27,12 +30,6 @@ impl Namespace {
             entry.epoch = epoch;
             return;
         }
-        let unchanged = self.services.get(&name).is_some_and(|entry| {
-            let revision = std::mem::replace(&mut service.revision, entry.service.revision);
-            let unchanged = *entry.service == service;
-            service.revision = revision;
-            unchanged
-        });
         self.forget_service(&name);
         let selector = service.selector.clone().map(|selector| self.pairs.hold(selector));
         let filed = match &selector {
@@ -48,14 +45,12 @@ impl Namespace {
             selector,
             filed,
             epoch,
+            changes: PodChanges::Any,
         };
         self.services.insert(Arc::clone(&name), entry);
-        if let Some(entry) = self.endpoints.get_mut(&name) {
-            entry.orphan = None;
-        }
-        if !unchanged {
-            affected.push(self.affected(&name, Cause::Service));
-        }
+        self.orphans.remove(&name);
+        // Even if nothing that we read has changed: whoever touches a Service has its Endpoints looked at, as upstream.
+        self.affect(&name, Cause::Service, affected);
     }
 
     pub(super) fn delete_service(
@@ -73,10 +68,10 @@ impl Namespace {
             return;
         }
         self.forget_service(name);
-        if let Some(entry) = self.endpoints.get_mut(name) {
-            entry.orphan = Some(why);
+        if self.endpoints.get(name).is_some() {
+            self.orphans.insert(Arc::clone(name), why);
         }
-        affected.push(self.affected(name, Cause::Service));
+        self.affect(name, Cause::Service, affected);
     }
 
     pub(super) fn sweep_services(&mut self, epoch: Epoch, affected: &mut Vec<Affected>) {

@@ -3,20 +3,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Labels, Phase, Pod, Protocol, ServicePort, ServiceType, TargetPort, Timestamp};
+use crate::model::{Distribution, Labels, Phase, Pod, Protocol, ServicePort, ServiceType, TargetPort, Timestamp};
 
-fn labels(pairs: &[(&str, &str)]) -> Labels {
+mod changes;
+mod known;
+mod slices;
+
+pub(super) fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs
         .iter()
         .map(|(key, value)| ((*key).into(), (*value).into()))
         .collect()
 }
 
-fn key(name: &str) -> ObjectKey {
+pub(super) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("marsh", name)
 }
 
-fn service(name: &str, selector: Option<Labels>, revision: u64) -> Service {
+pub(super) fn service(name: &str, selector: Option<Labels>, revision: u64) -> Service {
     Service {
         key: key(name),
         uid: Uid::parse(name),
@@ -28,6 +32,9 @@ fn service(name: &str, selector: Option<Labels>, revision: u64) -> Service {
         headless: false,
         cluster_ip_none: false,
         family: None,
+        dual_stack: false,
+        terminating: false,
+        distribution: Distribution::Anywhere,
         publish_not_ready: false,
         ports: Box::new([ServicePort {
             name: "".into(),
@@ -57,11 +64,13 @@ fn pod(name: &str, labels: Labels, ready: bool, revision: u64) -> LabelledPod {
     (pod, labels)
 }
 
-fn endpoints(name: &str, uid: &str, revision: u64, managed: bool) -> EndpointsObject {
+pub(super) fn endpoints(name: &str, uid: &str, revision: u64, managed: bool) -> EndpointsObject {
     EndpointsObject {
         key: key(name),
         uid: Uid::parse(uid),
         revision: Revision(revision),
+        terminating: false,
+        generate_name: None,
         labels: if managed {
             labels(&[("endpoints.kubernetes.io/managed-by", "endpoint-controller")])
         } else {
@@ -219,14 +228,14 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
     ours.annotations = labels(&[("a", "b")]);
 
     // The echo before the reply.
-    index.expect_write(&Arc::new(ours.clone()));
+    index.expect_endpoints(&Arc::new(ours.clone()));
     let stored = EndpointsObject {
         revision: Revision(3),
         ..ours.clone()
     };
     index.apply_endpoints(stored.clone());
     assert_eq!(affected(&mut index), []);
-    index.finish_write(&key("web"), WriteEnd::Stored(stored.uid.clone(), stored.revision));
+    index.finish_endpoints(&key("web"), WriteEnd::Stored(stored.uid.clone(), stored.revision));
     assert_eq!(*index.snapshot(&key("web")).endpoints.unwrap(), stored);
 
     // The echo after the reply, and an older event in between.
@@ -235,8 +244,8 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
         annotations: labels(&[("a", "c")]),
         ..stored.clone()
     };
-    index.expect_write(&Arc::new(next.clone()));
-    index.finish_write(&key("web"), WriteEnd::Stored(next.uid.clone(), next.revision));
+    index.expect_endpoints(&Arc::new(next.clone()));
+    index.finish_endpoints(&key("web"), WriteEnd::Stored(next.uid.clone(), next.revision));
     index.apply_endpoints(EndpointsObject {
         revision: Revision(4),
         ..stored
@@ -251,7 +260,42 @@ fn our_own_write_is_laid_over_the_watch_and_its_echo_affects_nobody() {
         annotations: Labels::new(),
         ..next
     });
-    assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Foreign)]);
+    assert_eq!(
+        affected(&mut index),
+        [("web".to_owned(), Cause::Foreign(Controller::Endpoints))]
+    );
+}
+
+/// What people make of their own Endpoints, and what is there when we come, is no fight over ours.
+#[test]
+fn only_what_we_keep_can_be_disturbed() {
+    let kept = Some(labels(&[("app", "web")]));
+    for (selector, cause) in [(kept, Cause::Foreign(Controller::Endpoints)), (None, Cause::Service)] {
+        let mut index = Index::default();
+        index.apply_service(service("web", selector, 1));
+        index.take_affected();
+        let mut due = |object: EndpointsObject| {
+            index.apply_endpoints(object);
+            affected(&mut index)
+        };
+        assert_eq!(
+            due(endpoints("web", "e", 2, true)),
+            [("web".to_owned(), Cause::Service)],
+            "first seen"
+        );
+        assert_eq!(
+            due(endpoints("web", "e", 3, false)),
+            [("web".to_owned(), cause)],
+            "edited"
+        );
+        assert_eq!(
+            due(endpoints("web", "f", 4, false)),
+            [("web".to_owned(), cause)],
+            "made anew"
+        );
+        index.delete_endpoints(&key("web"), Revision(5));
+        assert_eq!(affected(&mut index), [("web".to_owned(), cause)], "deleted");
+    }
 }
 
 #[test]
@@ -259,16 +303,16 @@ fn endpoints_created_while_their_service_went_are_taken_away() {
     for echo_first in [false, true] {
         let mut index = Index::default();
         index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
-        index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+        index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
         index.delete_service(&key("web"), Revision(2));
         index.take_affected();
         if echo_first {
             index.apply_endpoints(endpoints("web", "e", 3, true));
         }
-        index.finish_write(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(3)));
+        index.finish_endpoints(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(3)));
         assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)]);
         assert_eq!(index.snapshot(&key("web")).orphan, Some(Orphan::ServiceDeleted));
-        index.finish_delete(&key("web"), &Uid::parse("e"));
+        index.finish_endpoints_delete(&key("web"), &Uid::parse("e"));
         index.delete_endpoints(&key("web"), Revision(4));
         assert!(index.namespaces.is_empty(), "nothing is left behind");
     }
@@ -278,11 +322,11 @@ fn endpoints_created_while_their_service_went_are_taken_away() {
 fn a_create_whose_answer_was_lost_is_known_as_ours_when_it_turns_up() {
     let mut index = Index::default();
     index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
-    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
-    index.finish_write(&key("web"), WriteEnd::Unknown);
+    index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_endpoints(&key("web"), WriteEnd::Unknown);
     // The next try meets what the first has stored.
-    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
-    index.finish_write(&key("web"), WriteEnd::Refused);
+    index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_endpoints(&key("web"), WriteEnd::Refused);
     index.delete_service(&key("web"), Revision(2));
     index.take_affected();
     index.apply_endpoints(endpoints("web", "e", 3, true));
@@ -292,8 +336,8 @@ fn a_create_whose_answer_was_lost_is_known_as_ours_when_it_turns_up() {
     assert!(index.namespaces.is_empty(), "nothing is left behind");
 
     // One that never turns up is forgotten with the next complete list.
-    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
-    index.finish_write(&key("web"), WriteEnd::Unknown);
+    index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_endpoints(&key("web"), WriteEnd::Unknown);
     index.begin(Kind::Endpoints);
     index.sweep(Kind::Endpoints);
     assert!(index.namespaces.is_empty());
@@ -303,12 +347,89 @@ fn a_create_whose_answer_was_lost_is_known_as_ours_when_it_turns_up() {
 fn a_reply_that_comes_after_the_deletion_does_not_bring_the_object_back() {
     let mut index = Index::default();
     index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
-    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
+    index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
     index.apply_endpoints(endpoints("web", "e", 2, true));
     index.delete_endpoints(&key("web"), Revision(3));
     index.take_affected();
-    index.finish_write(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(2)));
+    index.finish_endpoints(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(2)));
     assert!(index.snapshot(&key("web")).endpoints.is_none());
+}
+
+/// A list says what there is; a reply, what there was at some time. The watch goes on from the list and shows the rest.
+#[test]
+fn a_reply_older_than_a_list_does_not_bring_back_what_the_list_is_without() {
+    let created = || WriteEnd::Stored(Uid::parse("e"), Revision(2));
+    // Whether there was an object before, and whether the reply comes after the list, else while it is under way.
+    for (update, late) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut index = Index::default();
+        index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+        if update {
+            index.apply_endpoints(endpoints("web", "e", 1, true));
+        }
+        index.take_affected();
+        index.expect_endpoints(&Arc::new(endpoints("web", "e", 0, true)));
+        index.begin(Kind::Endpoints);
+        if !late {
+            index.finish_endpoints(&key("web"), created());
+        }
+        index.sweep(Kind::Endpoints);
+        if late {
+            index.finish_endpoints(&key("web"), created());
+        }
+        assert!(index.snapshot(&key("web")).endpoints.is_none(), "{update} {late}");
+        let looked_at_again = affected(&mut index).iter().any(|(name, _)| name == "web");
+        assert!(looked_at_again, "{update} {late}");
+    }
+}
+
+/// The list was older than the write: what the watch shows is ours, and goes if its Service has gone meanwhile.
+#[test]
+fn a_write_younger_than_the_list_is_known_as_ours_when_it_turns_up() {
+    for (late, gone) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut index = Index::default();
+        index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+        index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
+        index.begin(Kind::Endpoints);
+        let created = WriteEnd::Stored(Uid::parse("e"), Revision(3));
+        if late {
+            index.sweep(Kind::Endpoints);
+            index.finish_endpoints(&key("web"), created);
+        } else {
+            index.finish_endpoints(&key("web"), created);
+            index.sweep(Kind::Endpoints);
+        }
+        // The look at it that follows meets what is stored.
+        index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
+        index.finish_endpoints(&key("web"), WriteEnd::Refused);
+        if gone {
+            index.delete_service(&key("web"), Revision(4));
+        }
+        index.take_affected();
+        index.apply_endpoints(endpoints("web", "e", 3, true));
+        let want = gone.then_some(Orphan::ServiceDeleted);
+        assert_eq!(index.snapshot(&key("web")).orphan, want, "{late}");
+        // Also if the Service is there: it was looked at as if there were no such object.
+        assert_eq!(affected(&mut index), [("web".to_owned(), Cause::Service)], "{late}");
+    }
+}
+
+/// Written over by somebody with what stood there before, and a list shows only that.
+#[test]
+fn what_looks_as_before_may_have_been_written_over_our_write() {
+    let mut index = Index::default();
+    index.apply_service(service("web", Some(labels(&[("app", "web")])), 1));
+    index.apply_endpoints(endpoints("web", "e", 2, false));
+    index.take_affected();
+    index.expect_endpoints(&Arc::new(endpoints("web", "e", 2, true)));
+    index.begin(Kind::Endpoints);
+    index.apply_endpoints(endpoints("web", "e", 4, false));
+    index.sweep(Kind::Endpoints);
+    index.finish_endpoints(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(3)));
+    assert_eq!(
+        affected(&mut index),
+        [("web".to_owned(), Cause::Foreign(Controller::Endpoints))]
+    );
+    assert_eq!(index.snapshot(&key("web")).endpoints.unwrap().revision, Revision(4));
 }
 
 /// Admission may add to what a write sends, and the reply is asked for metadata alone.
@@ -322,8 +443,8 @@ fn what_the_apiserver_made_of_a_write_counts_and_not_what_was_sent() {
         finalizers: vec!["example.net/added".into()],
         ..endpoints("web", "e", 2, true)
     };
-    index.expect_write(&Arc::new(endpoints("web", "", 0, true)));
-    index.finish_write(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(2)));
+    index.expect_endpoints(&Arc::new(endpoints("web", "", 0, true)));
+    index.finish_endpoints(&key("web"), WriteEnd::Stored(Uid::parse("e"), Revision(2)));
     index.apply_endpoints(stored.clone());
     assert_eq!(*index.snapshot(&key("web")).endpoints.unwrap(), stored);
     assert_eq!(affected(&mut index), [], "admission would do the same again");

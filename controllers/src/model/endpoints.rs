@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Labels, ObjectKey, Protocol, Revision, Uid};
+use super::{Labels, ObjectKey, Protocol, Revision, Uid, Version};
 
 /// A stored Endpoints object, with all that its PUT must preserve. `managedFields` are not kept: the apiserver keeps its own when a PUT
 /// leaves them out.
@@ -14,6 +14,10 @@ pub struct EndpointsObject {
     pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub revision: Revision,
+    /// `metadata.deletionTimestamp` is set.
+    pub terminating: bool,
+    /// `metadata.generateName`: a hand-made object may have been named by the apiserver.
+    pub generate_name: Option<Box<str>>,
     /// `metadata.labels`.
     pub labels: Labels,
     /// `metadata.annotations`.
@@ -24,6 +28,16 @@ pub struct EndpointsObject {
     pub owner_references: Vec<OwnerReference>,
     /// `subsets` in stored order.
     pub subsets: Vec<Subset>,
+}
+
+impl EndpointsObject {
+    /// Which state of which object this is.
+    pub fn version(&self) -> Version {
+        Version {
+            uid: self.uid.clone(),
+            revision: self.revision,
+        }
+    }
 }
 
 /// `metadata.ownerReferences[]`, kept only to be sent back.
@@ -41,6 +55,20 @@ pub struct OwnerReference {
     pub controller: Option<bool>,
     /// `blockOwnerDeletion`.
     pub block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
+    /// The controller that made an object, of API version `v1`; it is not deleted for good before the object is.
+    pub fn controller(kind: &str, name: &str, uid: &Uid) -> Self {
+        Self {
+            api_version: "v1".into(),
+            kind: kind.into(),
+            name: name.into(),
+            uid: uid.to_string().into(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
 }
 
 /// One entry of `subsets`: every address serves every port.

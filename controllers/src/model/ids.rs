@@ -22,12 +22,26 @@ impl ObjectKey {
             name: name.into(),
         }
     }
+
+    /// The apiserver writes the Endpoints and slices of this Service itself, and makes it again if somebody deletes it.
+    pub fn is_apiservers_own(&self) -> bool {
+        (&*self.namespace, &*self.name) == ("default", "kubernetes")
+    }
 }
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
+}
+
+/// One state of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
 }
 
 /// `metadata.uid`. The apiserver hands out UUIDs; anything else is kept as text, so that nothing is lost. Sorts as its text does, bytewise.
@@ -41,11 +55,25 @@ pub enum Uid {
     Text(Box<str>),
 }
 
+/// The empty one.
+impl Default for Uid {
+    fn default() -> Self {
+        Self::Text(Box::default())
+    }
+}
+
 impl Uid {
     /// Reads a uid. `to_string` gives back exactly the text that came in.
     pub fn parse(text: &str) -> Self {
         match uuid::Uuid::parse_str(text) {
-            Ok(uuid) if uuid.as_hyphenated().to_string() == text => Self::Uuid(uuid),
+            Ok(uuid)
+                if uuid
+                    .as_hyphenated()
+                    .encode_lower(&mut [0; uuid::fmt::Hyphenated::LENGTH])
+                    == text =>
+            {
+                Self::Uuid(uuid)
+            }
             _ => Self::Text(text.into()),
         }
     }

@@ -1,10 +1,12 @@
 //! The part of a Service that endpoints depend on.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid};
 
 /// A Service as the endpoint controllers see it.
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the API")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Namespace and name.
@@ -28,10 +30,45 @@ pub struct Service {
     /// `spec.ipFamilies[0]`, or what upstream falls back to: the family of the clusterIP. `None` = a headless Service without
     /// `ipFamilies`, whose Pods then go by the family of their first address.
     pub family: Option<IpFamily>,
+    /// `spec.ipFamilies` names both, or nothing says which: slices are made for the other family too.
+    pub dual_stack: bool,
+    /// `metadata.deletionTimestamp` is set: no new slices are made, which the garbage collector would race with.
+    pub terminating: bool,
+    /// Who should be preferred by clients, as hints in slices tell them.
+    pub distribution: Distribution,
     /// `spec.publishNotReadyAddresses`.
     pub publish_not_ready: bool,
     /// `spec.ports` in stored order.
     pub ports: Box<[ServicePort]>,
+}
+
+impl Service {
+    /// Whether Pods decide what is listed for it.
+    pub fn is_followed(&self) -> bool {
+        self.kind != ServiceType::ExternalName && self.selector.is_some()
+    }
+
+    /// The families that slices are made for, the primary one first.
+    pub fn families(&self) -> impl Iterator<Item = IpFamily> + use<> {
+        let first = self.family.unwrap_or(IpFamily::V4);
+        let second = self.dual_stack.then(|| first.other());
+        std::iter::once(first).chain(second)
+    }
+}
+
+/// Where traffic should go first. The annotation `service.kubernetes.io/topology-mode` (or its older spelling, which wins) goes before
+/// `spec.trafficDistribution`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distribution {
+    /// Anywhere: no hints.
+    #[default]
+    Anywhere,
+    /// `PreferClose` or `PreferSameZone`.
+    SameZone,
+    /// `PreferSameNode`: zones too, for when the Node has none.
+    SameNode,
+    /// Topology mode `Auto`: zones in proportion to their CPUs (KEP-2433).
+    Auto,
 }
 
 /// Equality-based selector, in key order.
@@ -75,4 +112,28 @@ pub enum IpFamily {
     V4,
     /// `IPv6`.
     V6,
+}
+
+impl IpFamily {
+    /// Of an address.
+    pub fn of(ip: IpAddr) -> Self {
+        if ip.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+
+    /// The API's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    /// The one that it is not.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::V4 => Self::V6,
+            Self::V6 => Self::V4,
+        }
+    }
 }

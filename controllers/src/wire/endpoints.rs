@@ -1,114 +1,187 @@
-//! Endpoints: read from the watch, and written whole.
+//! Endpoints as they come over the watch.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::{meta, nullable};
+use super::outgoing::is_subsets_text;
+use super::{WireTarget, meta, nullable};
 use crate::model::{
-    Address, EndpointPort, EndpointsObject, Interner, Labels, OwnerReference, Protocol, Revision, Subset, TargetRef,
-    Uid,
+    Address, EndpointPort, EndpointsObject, Interner, Labels, ObjectKey, Protocol, Revision, Subset, Uid,
 };
 
 /// An Endpoints object. The API type is frozen (KEP-4974), so these are all its fields.
+///
+/// Its subsets are still text: most objects come as the echo of a write of ours, and to compare texts costs a fourth of reading them.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = api::Endpoints)]
 pub struct WireEndpoints {
     #[serde(deserialize_with = "meta::whole")]
     metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(default)]
+    subsets: Option<Box<RawValue>>,
+}
+
+/// An Endpoints object, read to the end.
+#[derive(Clone, Debug)]
+pub struct ParsedEndpoints {
+    metadata: ObjectMeta,
     subsets: Vec<WireSubset>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireSubset {
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     addresses: Vec<WireAddress>,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     not_ready_addresses: Vec<WireAddress>,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     ports: Vec<WirePort>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireAddress {
     #[serde(deserialize_with = "nullable")]
     ip: String,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     hostname: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     node_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     target_ref: Option<WireTarget>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WireTarget {
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
-    kind: String,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
-    namespace: String,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
-    name: String,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
-    uid: String,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
-    api_version: String,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
-    field_path: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WirePort {
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     name: String,
     port: i32,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     protocol: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     app_protocol: Option<String>,
 }
 
 impl WireEndpoints {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        ObjectKey::new(text(&self.metadata.namespace), text(&self.metadata.name))
+    }
+
+    /// Uid and resourceVersion.
+    pub fn version(&self) -> (Uid, Revision) {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        (
+            Uid::parse(&text(&self.metadata.uid)),
+            Revision::parse(&text(&self.metadata.resource_version)),
+        )
+    }
+
+    /// Whether it is `known`, word for word as we write it. If not, it may still say the same: see [`ParsedEndpoints::says`].
+    pub fn repeats(&self, known: &EndpointsObject) -> bool {
+        let text = self.subsets.as_ref().map_or("[]", |subsets| subsets.get());
+        same_meta(&self.metadata, known) && is_subsets_text(text, &known.subsets)
+    }
+
+    /// Reads the subsets.
+    ///
+    /// # Errors
+    ///
+    /// They are not subsets, which no apiserver sends.
+    pub fn parse(self) -> serde_json::Result<ParsedEndpoints> {
+        let subsets = self.subsets.map(|text| serde_json::from_str(text.get())).transpose()?;
+        Ok(ParsedEndpoints {
+            metadata: self.metadata,
+            subsets: subsets.unwrap_or_default(),
+        })
+    }
+}
+
+impl ParsedEndpoints {
+    /// Whether it has the same content as `known`, in whatever order of ports: the apiserver has one of its own.
+    pub fn says(&self, known: &EndpointsObject) -> bool {
+        same_meta(&self.metadata, known) && all_say(&self.subsets, &known.subsets, same_subset)
+    }
+
     /// Turns it into the model.
     pub fn into_model(self, interner: &mut Interner) -> EndpointsObject {
         let Self { metadata, subsets } = self;
         let meta::Identity { key, uid, revision } = meta::identity(&metadata, interner);
-        let owners = metadata.owner_references.unwrap_or_default();
+        let terminating = metadata.deletion_timestamp.is_some();
+        let kept = meta::kept(metadata, interner);
         EndpointsObject {
             key,
             uid,
             revision,
-            labels: meta::pairs(metadata.labels, interner),
-            annotations: meta::pairs(metadata.annotations, interner),
-            finalizers: metadata
-                .finalizers
-                .unwrap_or_default()
-                .into_iter()
-                .map(Into::into)
-                .collect(),
-            owner_references: owners
-                .into_iter()
-                .map(|owner| OwnerReference {
-                    api_version: owner.api_version.into(),
-                    kind: owner.kind.into(),
-                    name: owner.name.into(),
-                    uid: owner.uid.into(),
-                    controller: owner.controller,
-                    block_owner_deletion: owner.block_owner_deletion,
-                })
-                .collect(),
+            terminating,
+            generate_name: kept.generate_name,
+            labels: kept.labels,
+            annotations: kept.annotations,
+            finalizers: kept.finalizers,
+            owner_references: kept.owner_references,
             subsets: subsets
                 .into_iter()
                 .map(|subset| read_subset(subset, interner))
                 .collect(),
         }
     }
+}
+
+fn same_meta(wire: &ObjectMeta, known: &EndpointsObject) -> bool {
+    let finalizers = wire.finalizers.iter().flatten().map(String::as_str);
+    let owners = wire.owner_references.iter().flatten().cloned();
+    wire.generate_name.as_deref() == known.generate_name.as_deref()
+        && same_pairs(wire.labels.as_ref(), &known.labels)
+        && same_pairs(wire.annotations.as_ref(), &known.annotations)
+        && finalizers.eq(known.finalizers.iter().map(|it| &**it))
+        && owners.map(meta::owner).eq(known.owner_references.iter().cloned())
+}
+
+fn all_say<W, M>(wire: &[W], known: &[M], same: impl Fn(&W, &M) -> bool) -> bool {
+    wire.len() == known.len() && wire.iter().zip(known).all(|(wire, known)| same(wire, known))
+}
+
+fn same_pairs(wire: Option<&BTreeMap<String, String>>, known: &Labels) -> bool {
+    let wire = wire.into_iter().flatten().map(|(key, value)| (&**key, &**value));
+    wire.eq(known.iter().map(|(key, value)| (&**key, &**value)))
+}
+
+fn same_subset(wire: &WireSubset, known: &Subset) -> bool {
+    let mut ports: Vec<(&WirePort, &str)> = wire.ports.iter().map(|port| (port, &*port.name)).collect();
+    let mut known_ports: Vec<&EndpointPort> = known.ports.iter().collect();
+    // By the name, which no other port of a Service has; where it is not so, the order counts.
+    ports.sort_by_key(|(_, name)| *name);
+    known_ports.sort_by_key(|port| &*port.name);
+    all_say(&ports, &known_ports, |(wire, name), known| {
+        *name == &*known.name
+            && wire.port == known.port
+            && Protocol::parse(&wire.protocol) == known.protocol
+            && wire.app_protocol.as_deref() == known.app_protocol.as_deref()
+    }) && all_say(&wire.addresses, &known.addresses, same_address)
+        && all_say(&wire.not_ready_addresses, &known.not_ready_addresses, same_address)
+}
+
+fn same_address(wire: &WireAddress, known: &Address) -> bool {
+    wire.ip == *known.ip
+        && *wire.hostname == *known.hostname.as_deref().unwrap_or_default()
+        && wire.node_name.as_deref() == known.node_name.as_deref()
+        && match (&wire.target_ref, &known.target) {
+            (None, None) => true,
+            (Some(wire), Some(known)) => {
+                wire.uid == known.uid
+                    && wire.name == *known.name
+                    && wire.namespace == *known.namespace
+                    && wire.kind == *known.kind
+                    && wire.api_version == *known.api_version
+                    && wire.field_path == *known.field_path
+            }
+            _ => false,
+        }
 }
 
 fn read_subset(subset: WireSubset, interner: &mut Interner) -> Subset {
@@ -141,119 +214,6 @@ fn read_address(address: WireAddress, interner: &mut Interner) -> Address {
         ip: address.ip.into(),
         hostname: Some(address.hostname).filter(|text| !text.is_empty()).map(Into::into),
         node_name: address.node_name.map(|name| interner.get(&name)),
-        target: address.target_ref.map(|target| {
-            Box::new(TargetRef {
-                kind: interner.get(&target.kind),
-                namespace: interner.get(&target.namespace),
-                name: interner.get(&target.name),
-                uid: Uid::parse(&target.uid),
-                api_version: target.api_version.into(),
-                field_path: target.field_path.into(),
-            })
-        }),
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Outgoing<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: OutgoingMeta<'a>,
-    subsets: Vec<WireSubset>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OutgoingMeta<'a> {
-    name: &'a str,
-    namespace: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uid: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_version: Option<String>,
-    #[serde(skip_serializing_if = "Labels::is_empty")]
-    labels: &'a Labels,
-    #[serde(skip_serializing_if = "Labels::is_empty")]
-    annotations: &'a Labels,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    finalizers: &'a [Box<str>],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    owner_references: Vec<WireOwner<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WireOwner<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    controller: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    block_owner_deletion: Option<bool>,
-}
-
-/// The body of a POST (`over` = `None`) or of a PUT over the stored object of that uid and revision.
-pub fn write_endpoints(object: &EndpointsObject, over: Option<(&Uid, Revision)>) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&Outgoing {
-        api_version: "v1",
-        kind: "Endpoints",
-        metadata: OutgoingMeta {
-            name: &object.key.name,
-            namespace: &object.key.namespace,
-            uid: over.map(|(uid, _)| uid.to_string()),
-            resource_version: over.map(|(_, revision)| revision.0.to_string()),
-            labels: &object.labels,
-            annotations: &object.annotations,
-            finalizers: &object.finalizers,
-            owner_references: object
-                .owner_references
-                .iter()
-                .map(|owner| WireOwner {
-                    api_version: &owner.api_version,
-                    kind: &owner.kind,
-                    name: &owner.name,
-                    uid: &owner.uid,
-                    controller: owner.controller,
-                    block_owner_deletion: owner.block_owner_deletion,
-                })
-                .collect(),
-        },
-        subsets: object.subsets.iter().map(write_subset).collect(),
-    })
-}
-
-fn write_subset(subset: &Subset) -> WireSubset {
-    WireSubset {
-        addresses: subset.addresses.iter().map(write_address).collect(),
-        not_ready_addresses: subset.not_ready_addresses.iter().map(write_address).collect(),
-        ports: subset
-            .ports
-            .iter()
-            .map(|port| WirePort {
-                name: port.name.to_string(),
-                port: port.port,
-                protocol: port.protocol.as_str().to_owned(),
-                app_protocol: port.app_protocol.as_deref().map(str::to_owned),
-            })
-            .collect(),
-    }
-}
-
-fn write_address(address: &Address) -> WireAddress {
-    WireAddress {
-        ip: address.ip.to_string(),
-        hostname: address.hostname.as_deref().unwrap_or_default().to_owned(),
-        node_name: address.node_name.as_deref().map(str::to_owned),
-        target_ref: address.target.as_deref().map(|target| WireTarget {
-            kind: target.kind.to_string(),
-            namespace: target.namespace.to_string(),
-            name: target.name.to_string(),
-            uid: target.uid.to_string(),
-            api_version: target.api_version.to_string(),
-            field_path: target.field_path.to_string(),
-        }),
+        target: address.target_ref.map(|target| Box::new(target.into_model(interner))),
     }
 }

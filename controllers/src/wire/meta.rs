@@ -1,13 +1,15 @@
 //! `metadata`, without what nobody here reads: managedFields alone are half of a Pod.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as api, ObjectMeta, Time};
 use k8s_openapi::jiff::civil;
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::nullable;
-use crate::model::{Interner, Labels, ObjectKey, Revision, Timestamp, Uid};
+use crate::model::{Interner, Labels, ObjectKey, OwnerReference, Revision, Timestamp, Uid};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,6 +21,31 @@ struct SlimMeta {
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
+    annotations: Option<SlimAnnotations>,
+}
+
+/// The annotations that matter; others can be long.
+#[derive(Deserialize)]
+struct SlimAnnotations {
+    #[serde(rename = "service.kubernetes.io/topology-aware-hints")]
+    topology_aware_hints: Option<String>,
+    #[serde(rename = "service.kubernetes.io/topology-mode")]
+    topology_mode: Option<String>,
+}
+
+/// The two spellings of the annotation of a Service that asks for topology mode; the first one wins.
+pub(super) const TOPOLOGY_ANNOTATIONS: [&str; 2] = [
+    "service.kubernetes.io/topology-aware-hints",
+    "service.kubernetes.io/topology-mode",
+];
+
+impl From<SlimAnnotations> for BTreeMap<String, String> {
+    fn from(slim: SlimAnnotations) -> Self {
+        let values = [slim.topology_aware_hints, slim.topology_mode];
+        let both = TOPOLOGY_ANNOTATIONS.into_iter().zip(values);
+        both.filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect()
+    }
 }
 
 impl From<SlimMeta> for ObjectMeta {
@@ -31,12 +58,13 @@ impl From<SlimMeta> for ObjectMeta {
             creation_timestamp: slim.creation_timestamp,
             deletion_timestamp: slim.deletion_timestamp,
             labels: slim.labels,
+            annotations: slim.annotations.map(Into::into),
             ..Self::default()
         }
     }
 }
 
-/// Identity, labels and times only.
+/// Identity, labels, times and the annotations that matter.
 pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     SlimMeta::deserialize(deserializer).map(Into::into)
 }
@@ -46,13 +74,15 @@ pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectM
 #[serde(rename_all = "camelCase")]
 struct WholeMeta {
     name: Option<String>,
+    generate_name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     finalizers: Option<Vec<String>>,
-    owner_references: Option<Vec<OwnerReference>>,
+    owner_references: Option<Vec<api::OwnerReference>>,
+    deletion_timestamp: Option<Time>,
 }
 
 /// All that a PUT must send back.
@@ -60,6 +90,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Object
     let meta = WholeMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {
         name: meta.name,
+        generate_name: meta.generate_name,
         namespace: meta.namespace,
         uid: meta.uid,
         resource_version: meta.resource_version,
@@ -67,6 +98,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Object
         annotations: meta.annotations,
         finalizers: meta.finalizers,
         owner_references: meta.owner_references,
+        deletion_timestamp: meta.deletion_timestamp,
         ..ObjectMeta::default()
     })
 }
@@ -99,6 +131,24 @@ impl Stored {
     }
 }
 
+/// A uid, absent and null as the empty one. Read in place: no text is kept.
+pub(super) fn uid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uid, D::Error> {
+    struct Text;
+    impl Visitor<'_> for Text {
+        type Value = Uid;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a uid or null")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Uid, E> {
+            Ok(Uid::parse(text))
+        }
+        fn visit_unit<E: de::Error>(self) -> Result<Uid, E> {
+            Ok(Uid::default())
+        }
+    }
+    deserializer.deserialize_any(Text)
+}
+
 /// The parts of `metadata` that every model type takes.
 pub(super) struct Identity {
     pub key: ObjectKey,
@@ -115,6 +165,42 @@ pub(super) fn identity(meta: &ObjectMeta, interner: &mut Interner) -> Identity {
         },
         uid: Uid::parse(&text(&meta.uid)),
         revision: Revision::parse(&text(&meta.resource_version)),
+    }
+}
+
+/// The parts of `metadata` that a PUT must send back.
+pub(super) struct Kept {
+    pub generate_name: Option<Box<str>>,
+    pub labels: Labels,
+    pub annotations: Labels,
+    pub finalizers: Vec<Box<str>>,
+    pub owner_references: Vec<OwnerReference>,
+}
+
+pub(super) fn kept(meta: ObjectMeta, interner: &mut Interner) -> Kept {
+    let owners = meta.owner_references.unwrap_or_default();
+    Kept {
+        generate_name: meta.generate_name.map(Into::into),
+        labels: pairs(meta.labels, interner),
+        annotations: pairs(meta.annotations, interner),
+        finalizers: meta
+            .finalizers
+            .unwrap_or_default()
+            .into_iter()
+            .map(Into::into)
+            .collect(),
+        owner_references: owners.into_iter().map(owner).collect(),
+    }
+}
+
+pub(super) fn owner(owner: api::OwnerReference) -> OwnerReference {
+    OwnerReference {
+        api_version: owner.api_version.into(),
+        kind: owner.kind.into(),
+        name: owner.name.into(),
+        uid: owner.uid.into(),
+        controller: owner.controller,
+        block_owner_deletion: owner.block_owner_deletion,
     }
 }
 

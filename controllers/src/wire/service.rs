@@ -8,7 +8,9 @@ use kube::Resource;
 use serde::Deserialize;
 
 use super::{meta, nullable, parse_ip};
-use crate::model::{Interner, IpFamily, Protocol, Service, ServicePort, ServiceType, TargetPort, Timestamp};
+use crate::model::{
+    Distribution, Interner, IpFamily, Protocol, Service, ServicePort, ServiceType, TargetPort, Timestamp,
+};
 
 /// The fields of a Service that endpoints depend on.
 #[derive(Clone, Debug, Deserialize, Resource)]
@@ -32,6 +34,8 @@ struct Spec {
     ip_families: Vec<String>,
     #[serde(deserialize_with = "nullable")]
     publish_not_ready_addresses: bool,
+    #[serde(deserialize_with = "nullable")]
+    traffic_distribution: String,
     #[serde(deserialize_with = "nullable")]
     ports: Vec<Port>,
 }
@@ -63,8 +67,9 @@ impl WireService {
         let family = match spec.ip_families.first().map(String::as_str) {
             Some("IPv6") => Some(IpFamily::V6),
             Some(_) => Some(IpFamily::V4),
-            None => parse_ip(&spec.cluster_ip).map(|ip| if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 }),
+            None => parse_ip(&spec.cluster_ip).map(IpFamily::of),
         };
+        let distribution = distribution(metadata.annotations.as_ref(), &spec.traffic_distribution);
         let ports = spec
             .ports
             .into_iter()
@@ -85,9 +90,25 @@ impl WireService {
             headless: spec.cluster_ip.is_empty() || spec.cluster_ip == "None",
             cluster_ip_none: spec.cluster_ip == "None",
             family,
+            dual_stack: spec.ip_families.len() > 1 || family.is_none(),
+            terminating: metadata.deletion_timestamp.is_some(),
+            distribution,
             publish_not_ready: spec.publish_not_ready_addresses,
             ports,
         }
+    }
+}
+
+fn distribution(annotations: Option<&BTreeMap<String, String>>, field: &str) -> Distribution {
+    let annotation = |name: &&str| annotations?.get(*name);
+    let mode = meta::TOPOLOGY_ANNOTATIONS.iter().find_map(annotation);
+    if mode.is_some_and(|mode| mode == "Auto" || mode == "auto") {
+        return Distribution::Auto;
+    }
+    match field {
+        "PreferClose" | "PreferSameZone" => Distribution::SameZone,
+        "PreferSameNode" => Distribution::SameNode,
+        _ => Distribution::Anywhere,
     }
 }
 

@@ -3,6 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::model::*;
 
+mod slices;
+
 fn pod(value: serde_json::Value) -> LabelledPod {
     serde_json::from_value::<WirePod>(value)
         .unwrap()
@@ -17,6 +19,8 @@ fn service(value: serde_json::Value) -> Service {
 
 fn endpoints(value: serde_json::Value) -> EndpointsObject {
     serde_json::from_value::<WireEndpoints>(value)
+        .unwrap()
+        .parse()
         .unwrap()
         .into_model(&mut Interner::default())
 }
@@ -159,13 +163,11 @@ fn target_ports_are_numbers_names_or_the_port_itself() {
     assert!(service.headless && service.cluster_ip_none);
 }
 
-/// What a PUT leaves out is deleted: everything that was read goes back.
-#[test]
-fn endpoints_are_written_back_whole() {
-    let stored = json!({
+fn whole_endpoints() -> serde_json::Value {
+    json!({
         "apiVersion": "v1", "kind": "Endpoints",
         "metadata": {
-            "name": "e", "namespace": "marsh", "uid": "u-1", "resourceVersion": "7",
+            "name": "e", "namespace": "marsh", "generateName": "e-", "uid": "u-1", "resourceVersion": "7",
             "labels": {"l": "1"}, "annotations": {"a": "2"}, "finalizers": ["example.net/keep"],
             "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-2", "controller": true, "blockOwnerDeletion": false}]
         },
@@ -175,7 +177,113 @@ fn endpoints_are_written_back_whole() {
             "notReadyAddresses": [{"ip": "10.0.0.2", "nodeName": ""}, {"ip": "10.0.0.3"}],
             "ports": [{"name": "web", "port": 80, "protocol": "TCP", "appProtocol": "http"}, {"port": 53, "protocol": "UDP"}]
         }]
-    });
+    })
+}
+
+/// The text is what kube-apiserver 1.36 sends: its order of fields is the one that we write.
+#[test]
+fn an_echo_repeats_what_was_written_word_for_word() {
+    let metadata =
+        r#""metadata":{"name":"web","namespace":"marsh","uid":"u-1","resourceVersion":"7","labels":{"l":"m"}}"#;
+    let address = r#"{"ip":"10.0.0.1","hostname":"h","nodeName":"n1","targetRef":{"kind":"Pod","namespace":"marsh","name":"p","uid":"u-3"}}"#;
+    let subsets = format!(
+        r#"[{{"addresses":[{address}],"notReadyAddresses":[{{"ip":"10.0.0.2"}}],"ports":[{{"name":"web","port":80,"protocol":"TCP","appProtocol":"http"}}]}}]"#
+    );
+    let read = |text: &str| serde_json::from_str::<WireEndpoints>(text).unwrap();
+    let text = format!(r#"{{"kind":"Endpoints","apiVersion":"v1",{metadata},"subsets":{subsets}}}"#);
+    let known = read(&text).parse().unwrap().into_model(&mut Interner::default());
+    assert!(read(&text).repeats(&known));
+    assert!(read(&text.replace(r#""resourceVersion":"7""#, r#""resourceVersion":"8""#)).repeats(&known));
+    for (from, to) in [
+        ("10.0.0.2", "10.0.0.20"),
+        (r#""l":"m""#, r#""l":"n""#),
+        (r#""port":80"#, r#""port":8"#),
+        (r#","appProtocol":"http""#, ""),
+        (r#""http"}]}]"#, r#""http"}]},{}]"#),
+    ] {
+        assert!(text.contains(from));
+        assert!(!read(&text.replace(from, to)).repeats(&known), "{from} -> {to}");
+    }
+    let empty = EndpointsObject {
+        subsets: Vec::new(),
+        ..known
+    };
+    assert!(read(&format!("{{{metadata}}}")).repeats(&empty));
+    assert!(read(&format!(r#"{{{metadata},"subsets":null}}"#)).repeats(&empty));
+    assert!(!read(&text).repeats(&empty));
+}
+
+#[test]
+fn subsets_that_are_none_are_an_error() {
+    let wire: WireEndpoints = serde_json::from_value(json!({"metadata": {}, "subsets": [{"ports": "all"}]})).unwrap();
+    assert!(wire.parse().is_err());
+}
+
+/// What is not word for word the same may still say the same.
+#[test]
+fn endpoints_say_what_they_were_read_as_and_nothing_else() {
+    let stored = whole_endpoints();
+    let known = endpoints(stored.clone());
+    let says = |value: &serde_json::Value| {
+        let wire: WireEndpoints = serde_json::from_value(value.clone()).unwrap();
+        assert!(!wire.repeats(&known), "its fields are in alphabetical order");
+        wire.parse().unwrap().says(&known)
+    };
+    assert!(says(&stored));
+    let mut turned = stored.clone();
+    turned["subsets"][0]["ports"].as_array_mut().unwrap().reverse();
+    assert!(says(&turned), "the order of ports is the apiserver's");
+    let mut newer = stored.clone();
+    newer["metadata"]["resourceVersion"] = json!("8");
+    assert!(says(&newer), "a version is not content");
+    let address = "/subsets/0/addresses/0";
+    for place in [
+        "/metadata/labels/l".to_owned(),
+        "/metadata/annotations/a".into(),
+        "/metadata/finalizers/0".into(),
+        "/metadata/ownerReferences/0/uid".into(),
+        "/subsets/0/notReadyAddresses/0/ip".into(),
+        "/subsets/0/ports/0/name".into(),
+        "/subsets/0/ports/0/appProtocol".into(),
+        "/subsets/0/ports/0/protocol".into(),
+        format!("{address}/ip"),
+        format!("{address}/hostname"),
+        format!("{address}/nodeName"),
+        format!("{address}/targetRef/kind"),
+        format!("{address}/targetRef/namespace"),
+        format!("{address}/targetRef/name"),
+        format!("{address}/targetRef/uid"),
+        format!("{address}/targetRef/apiVersion"),
+        format!("{address}/targetRef/fieldPath"),
+    ] {
+        let mut other = stored.clone();
+        *other.pointer_mut(&place).unwrap() = json!("other");
+        assert!(!says(&other), "{place}");
+    }
+    for place in [
+        "/metadata/labels",
+        "/metadata/finalizers",
+        "/metadata/ownerReferences",
+        "/subsets",
+        "/subsets/0/addresses",
+        "/subsets/0/notReadyAddresses",
+        "/subsets/0/notReadyAddresses/0/nodeName",
+        "/subsets/0/addresses/0/targetRef",
+        "/subsets/0/ports",
+    ] {
+        let mut other = stored.clone();
+        *other.pointer_mut(place).unwrap() = json!(null);
+        assert!(!says(&other), "{place}");
+    }
+    let mut other = stored;
+    other["subsets"][0]["ports"][0]["port"] = json!(81);
+    assert!(!says(&other));
+}
+
+/// What a PUT leaves out is deleted: everything that was read goes back.
+#[test]
+fn endpoints_are_written_back_whole() {
+    let stored = whole_endpoints();
     let object = endpoints(stored.clone());
     let body = write_endpoints(&object, Some((&object.uid, object.revision))).unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&body).unwrap(), stored);

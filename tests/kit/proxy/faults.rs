@@ -345,7 +345,11 @@ async fn writes_are_counted_with_what_they_changed() {
         sent["metadata"]["resourceVersion"],
         created.metadata.resource_version.unwrap()
     );
-    assert_ne!(changed.metadata.resource_version, None);
+    let versions: Vec<_> = records.iter().map(|r| r.version).collect();
+    let made: u64 = changed.metadata.resource_version.unwrap().parse().unwrap();
+    assert!(versions[0] < versions[2] && versions[2] < versions[5], "{versions:?}");
+    assert_eq!((versions[2], versions[3], versions[6]), (Some(made), None, None));
+    assert!(records.iter().all(|r| r.answered >= Some(r.at)));
     rig.proxy.clear_records();
     assert!(rig.proxy.requests(&Match::any()).is_empty());
 }

@@ -1,14 +1,22 @@
-//! Figures at full size, for a person: `figures restart` and `figures memory`. Prints a table; asserts nothing about time.
+//! Figures at full size, for a person: `figures restart`. Prints a table; asserts nothing about time.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::ListParams;
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::load::Load;
 use svcplane_tests::proxy::{FaultProxy, Match, Refusal, WatchEnd};
+use svcplane_tests::slices;
 use svcplane_tests::svcplane::Svcplane;
 
 const LIMIT: Duration = Duration::from_secs(600);
+/// Nodes that the Pods of a load are on.
+const NODES: usize = 300;
+/// What svcplane with all its controllers watches.
+const WATCHED: [&str; 5] = ["services", "pods", "endpoints", "endpointslices", "nodes"];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -22,51 +30,44 @@ async fn main() -> Result<()> {
     match which.as_str() {
         "restart" => {
             restart(Load {
+                prefix: "load",
                 namespaces: 20,
                 services: number(2, 2000),
                 pods: number(3, 10),
             })
             .await
         }
-        "memory" => {
-            memory(Load {
-                namespaces: 20,
-                services: number(2, 1000),
-                pods: number(3, 10),
-            })
-            .await
-        }
-        _ => bail!("usage: figures restart|memory [SERVICES] [PODS-PER-SERVICE]"),
+        _ => bail!("usage: figures restart [SERVICES] [PODS-PER-SERVICE]"),
     }
 }
 
-/// A restart, a leader change and a relist with unchanged inputs: how many writes does the apiserver count?
+/// All controllers: a restart, a leader change and a relist with unchanged inputs. How many writes does the apiserver count?
 async fn restart(load: Load) -> Result<()> {
     let (cluster, proxy) = filled(load).await?;
     let kubeconfig = proxy.kubeconfig(cluster.admin_token())?;
     let first = Svcplane::builder().kubeconfig(&kubeconfig).replica(1).start().await?;
     let started = Instant::now();
-    until(&format!("{} Endpoints complete", load.services), async || {
-        Ok(load.complete(&cluster.client()).await? == load.services)
+    let addresses = load.services * load.pods;
+    until(&format!("{} Services complete", load.services), async || {
+        let endpoints = load.complete(&cluster.client()).await?;
+        Ok(endpoints == load.services && stored_slices(&cluster, load).await?.1 == addresses)
     })
     .await?;
     println!(
-        "first fill: {} Endpoints in {:.1} s",
+        "first fill: {} Endpoints and {} slices with {addresses} addresses in {:.1} s",
         load.services,
+        stored_slices(&cluster, load).await?.0,
         started.elapsed().as_secs_f64()
     );
     let mut before = cluster.settled(Duration::from_secs(3), LIMIT).await?;
 
-    println!("| {:<34} | syncs | writes |", "with unchanged inputs");
-    let mut report = async |what: &str, svcplane: &Svcplane, syncs: f64| -> Result<()> {
-        until("every Service looked at", async || {
-            Ok(syncs_of(svcplane).await? >= syncs)
-        })
-        .await?;
+    println!("| {:<34} | looks | writes |", "with unchanged inputs");
+    let mut report = async |what: &str, svcplane: &Svcplane, looks: f64| -> Result<()> {
+        svcplane.wait_looks(looks, LIMIT).await?;
         let after = cluster.settled(Duration::from_secs(3), LIMIT).await?;
         println!(
             "| {what:<34} | {:>5} | {:>6} |",
-            syncs_of(svcplane).await?,
+            svcplane.looks().await?,
             after - before
         );
         before = after;
@@ -85,58 +86,35 @@ async fn restart(load: Load) -> Result<()> {
 
     let relists = async || Ok::<_, anyhow::Error>(third.metrics().await?.sum("svcplane_watch_relists_total", &[]));
     let seen = relists().await?;
-    for resource in ["services", "pods", "endpoints"] {
+    for resource in WATCHED {
         proxy.end_watches(&Match::watches(resource), &WatchEnd::Error(Refusal::expired()));
     }
-    until("three relists", async || Ok(relists().await? >= seen + 3.0)).await?;
-    report("relist of all three kinds (410)", &third, all).await?;
+    until("five relists", async || Ok(relists().await? >= seen + 5.0)).await?;
+    report("relist of all five kinds (410)", &third, all).await?;
     third.terminate().await?;
     Ok(())
 }
 
-/// Resident memory at rest beside kube-controller-manager's.
-async fn memory(load: Load) -> Result<()> {
-    let (cluster, _proxy) = filled(load).await?;
-    let svcplane = Svcplane::builder().cluster(&cluster).start().await?;
-    let empty = resident(svcplane.pid())?;
-    until("Endpoints complete", async || {
-        Ok(load.complete(&cluster.client()).await? == load.services)
-    })
-    .await?;
-    cluster.settled(Duration::from_secs(5), LIMIT).await?;
-    let filled = resident(svcplane.pid())?;
-    svcplane.terminate().await?;
-    let svcplane = Svcplane::builder().cluster(&cluster).start().await?;
-    svcplane.wait_leader().await?;
-    cluster.settled(Duration::from_secs(20), LIMIT).await?;
-    let restarted = resident(svcplane.pid())?;
-    svcplane.terminate().await?;
-
-    cluster.start_controller_manager_with(&["endpoints-controller"]).await?;
-    cluster.settled(Duration::from_secs(30), LIMIT).await?;
-    let peer = cluster
-        .controller_manager_pid()
-        .context("kube-controller-manager is not running")?;
-    let peer = resident(peer)?;
-    println!(
-        "{} Services, {} Pods; resident memory in MiB",
-        load.services,
-        load.services * load.pods
-    );
-    println!("| {:<48} | RSS   | peak  | anonymous |", "");
-    for (what, memory) in [
-        ("svcplane, just started", &empty),
-        ("svcplane, after writing all Endpoints", &filled),
-        ("svcplane, restarted, at rest", &restarted),
-        ("kube-controller-manager (endpoints-controller)", &peer),
-    ] {
-        println!(
-            "| {what:<48} | {:>5.1} | {:>5.1} | {:>9.1} |",
-            memory.rss, memory.peak, memory.anonymous
-        );
+/// How many slices of the load there are, and how many addresses they hold.
+async fn stored_slices(cluster: &Cluster, load: Load) -> Result<(usize, usize)> {
+    let all: Api<EndpointSlice> = Api::all(cluster.client());
+    let (mut count, mut addresses) = (0, 0);
+    let mut params = ListParams::default().limit(500);
+    loop {
+        let page = all.list(&params).await?;
+        let ours = page.items.iter().filter(|slice| {
+            let namespace = slice.metadata.namespace.as_deref();
+            namespace.is_some_and(|namespace| namespace.starts_with(load.prefix))
+        });
+        for slice in ours {
+            count += 1;
+            addresses += slices::endpoints(slice).len();
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok((count, addresses)),
+        }
     }
-    println!("svcplane / kube-controller-manager: {:.2}", restarted.rss / peer.rss);
-    Ok(())
 }
 
 async fn filled(load: Load) -> Result<(Cluster, FaultProxy)> {
@@ -147,7 +125,9 @@ async fn filled(load: Load) -> Result<(Cluster, FaultProxy)> {
         load.services,
         load.services * load.pods
     );
-    load.create(&cluster.client()).await?;
+    let client = cluster.client();
+    slices::nodes(client.clone(), NODES).await?;
+    load.create(&client).await?;
     println!("created in {:.0} s", started.elapsed().as_secs_f64());
     let proxy = FaultProxy::start(&cluster)?;
     Ok((cluster, proxy))
@@ -162,36 +142,4 @@ async fn until(what: &str, done: impl AsyncFn() -> Result<bool>) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
     Ok(())
-}
-
-async fn syncs_of(svcplane: &Svcplane) -> Result<f64> {
-    Ok(svcplane.metrics().await?.sum("svcplane_syncs_total", &[]))
-}
-
-struct Memory {
-    rss: f64,
-    peak: f64,
-    anonymous: f64,
-}
-
-fn resident(pid: u32) -> Result<Memory> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let field = |name: &str| -> Result<f64> {
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .with_context(|| format!("no {name}"))?;
-        let kib: f64 = line
-            .trim_start_matches(':')
-            .trim()
-            .trim_end_matches("kB")
-            .trim()
-            .parse()?;
-        Ok(kib / 1024.0)
-    };
-    Ok(Memory {
-        rss: field("VmRSS")?,
-        peak: field("VmHWM")?,
-        anonymous: field("RssAnon")?,
-    })
 }

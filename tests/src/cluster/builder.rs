@@ -1,6 +1,6 @@
 //! What a cluster is started with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -64,6 +64,18 @@ pub struct Builder {
     service_account_admission: bool,
     users: Vec<(String, Vec<String>)>,
     apiserver_args: Vec<String>,
+    etcd_data: EtcdData,
+}
+
+/// Where etcd keeps its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EtcdData {
+    /// In a directory of its own under this one, removed at the end.
+    Temporary(PathBuf),
+    /// Here, and it stays.
+    Kept(PathBuf),
+    /// Here, and it is removed at the end.
+    Copy(PathBuf),
 }
 
 impl Builder {
@@ -77,6 +89,7 @@ impl Builder {
                 ("svcplane".into(), Vec::new()),
             ],
             apiserver_args: Vec::new(),
+            etcd_data: EtcdData::Temporary(std::env::temp_dir()),
         }
     }
 
@@ -110,6 +123,27 @@ impl Builder {
         self
     }
 
+    /// Keeps etcd's data in a new directory below this one, such as one in memory, and removes it at the end.
+    #[must_use]
+    pub fn etcd_below(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.etcd_data = EtcdData::Temporary(directory.into());
+        self
+    }
+
+    /// Keeps etcd's data in exactly this directory, which may hold those of an earlier cluster and stays at the end.
+    #[must_use]
+    pub fn etcd_data(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.etcd_data = EtcdData::Kept(directory.into());
+        self
+    }
+
+    /// The same, and it is removed at the end.
+    #[must_use]
+    pub fn etcd_copy(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.etcd_data = EtcdData::Copy(directory.into());
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -120,6 +154,10 @@ impl Builder {
 
     pub(super) fn flavour(&self) -> Flavour {
         self.flavour
+    }
+
+    pub(super) fn data(&self) -> &EtcdData {
+        &self.etcd_data
     }
 
     pub(super) fn users(&self) -> &[(String, Vec<String>)] {
@@ -155,13 +193,19 @@ impl Builder {
         args
     }
 
-    pub(super) fn controller_manager_args(&self, port: u16, controllers: &[&str], directory: &Path) -> Vec<String> {
+    pub(super) fn controller_manager_args(
+        &self,
+        port: u16,
+        user: &str,
+        controllers: &[&str],
+        directory: &Path,
+    ) -> Vec<String> {
         let file = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
-        let kubeconfig = credentials::kubeconfig_path(directory, "admin");
+        let kubeconfig = |user| credentials::kubeconfig_path(directory, user).display().to_string();
         vec![
-            format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--authentication-kubeconfig={}", kubeconfig.display()),
-            format!("--authorization-kubeconfig={}", kubeconfig.display()),
+            format!("--kubeconfig={}", kubeconfig(user)),
+            format!("--authentication-kubeconfig={}", kubeconfig("admin")),
+            format!("--authorization-kubeconfig={}", kubeconfig("admin")),
             format!("--controllers={}", controllers.join(",")),
             "--leader-elect=false".into(),
             "--bind-address=127.0.0.1".into(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use kube::Client;
 use tokio::time::{Instant, sleep};
 
 use super::{Cluster, get};
@@ -17,11 +18,7 @@ impl Cluster {
     /// # Errors
     /// It does not answer within 10 s.
     pub async fn metrics(&self) -> Result<Metrics> {
-        let client = self.client();
-        let page = tokio::time::timeout(Duration::from_secs(10), client.request_text(get("/metrics")?))
-            .await
-            .context("no answer from the apiserver's /metrics within 10 s")??;
-        Ok(Metrics::parse(&page))
+        metrics_of(&self.client()).await.context("kube-apiserver")
     }
 
     /// Requests answered so far, by verb (`GET LIST WATCH POST PUT PATCH APPLY DELETE DELETECOLLECTION`) and resource
@@ -74,6 +71,13 @@ impl Cluster {
         }
         Ok(last)
     }
+}
+
+pub(super) async fn metrics_of(client: &Client) -> Result<Metrics> {
+    let page = tokio::time::timeout(Duration::from_secs(10), client.request_text(get("/metrics")?))
+        .await
+        .context("no answer from /metrics within 10 s")??;
+    Ok(Metrics::parse(&page))
 }
 
 fn count_writes(metrics: &Metrics, wanted: impl Fn(&str) -> bool) -> u64 {

@@ -1,6 +1,6 @@
 //! What the demo plays on: a control plane, two replicas of svcplane, a kubelet that only writes status, and `examples/`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -13,6 +13,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::screen::Screen;
+use crate::binaries;
 use crate::cluster::{Cluster, Flavour};
 use crate::eventually::eventually_one;
 use crate::kubelet::StatusKubelet;
@@ -33,6 +34,8 @@ pub struct Stage {
     pub kubelet: StatusKubelet,
     /// The control plane.
     pub cluster: Cluster,
+    /// svcplane.
+    pub program: PathBuf,
 }
 
 impl Stage {
@@ -75,6 +78,7 @@ impl Stage {
             replicas: vec![Some(first), Some(second)],
             kubelet,
             cluster,
+            program: binaries::svcplane()?,
         })
     }
 

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use super::screen::Screen;
 use super::stage::{NAMESPACE, Stage};
-use super::view;
+use super::{explain, slices, view};
 use crate::eventually::{eventually, eventually_one};
 
 /// How long a state may take to come; it takes milliseconds when all is well.
-const DEADLINE: Duration = Duration::from_secs(20);
+pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The first states: namespace/name, ready addresses, ports.
 const POPULATED: [(&str, Want, &[&str]); 12] = [
@@ -91,11 +91,11 @@ pub async fn tell(screen: &Screen, stage: &mut Stage) -> anyhow::Result<()> {
         }
         screen.detail(format_args!("{}: {}", view::key(&now), view::line(&now)));
     }
-    Ok(())
+    explain::show(screen, &stage.cluster, "default/hostnames").await
 }
 
 async fn populated(screen: &Screen, client: &Client) -> anyhow::Result<()> {
-    screen.part("Endpoints appear");
+    screen.part("Endpoints and EndpointSlices appear");
     let all: Api<Endpoints> = Api::all(client.clone());
     let check = |objects: &[Endpoints]| {
         if objects.iter().any(|e| view::key(e) == WITHOUT_ENDPOINTS) {
@@ -119,14 +119,20 @@ async fn populated(screen: &Screen, client: &Client) -> anyhow::Result<()> {
     let endpoints = eventually("Endpoints of examples/", DEADLINE, &all, "", check)
         .await
         .map_err(missed)?;
+    let populated = |it: &&Endpoints| POPULATED.iter().any(|(key, ..)| *key == view::key(it));
+    let made: Vec<Endpoints> = endpoints.iter().filter(populated).cloned().collect();
+    let slices = slices::agree(client, &made).await.map_err(missed)?;
     let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?;
     let mut rows = vec![
-        ["SERVICE", "TYPE", "CLUSTER-IP", "ENDPOINTS"]
+        ["SERVICE", "TYPE", "CLUSTER-IP", "ENDPOINTS", "SLICES"]
             .map(String::from)
             .to_vec(),
     ];
     for service in services.items {
-        let key = format!("{}/{}", service.namespace().unwrap_or_default(), service.name_any());
+        let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
+        let key = format!("{namespace}/{name}");
+        let of_it = slices::of(&slices, &namespace, &name);
+        let of_it: Vec<String> = of_it.into_iter().map(slices::line).collect();
         if key == "default/kubernetes" {
             continue;
         }
@@ -137,6 +143,11 @@ async fn populated(screen: &Screen, client: &Client) -> anyhow::Result<()> {
             spec.type_.unwrap_or_default(),
             spec.cluster_ip.unwrap_or_default(),
             found.map_or("(no object)".to_owned(), view::line),
+            if of_it.is_empty() {
+                "(no object)".to_owned()
+            } else {
+                of_it.join(" | ")
+            },
         ]);
     }
     screen.table(&rows);
@@ -243,6 +254,12 @@ async fn follows(
         .map_err(missed)?;
     screen.detail(format_args!("{service}: {}", view::line(&endpoints)));
     screen.detail(after(since.elapsed()));
+    let all = slices::agree(client, std::slice::from_ref(&endpoints))
+        .await
+        .map_err(missed)?;
+    for slice in slices::of(&all, namespace, name) {
+        screen.detail(format_args!("slice {}: {}", slice.name_any(), slices::line(slice)));
+    }
     Ok(())
 }
 

@@ -57,8 +57,13 @@ pub struct Record {
     pub bytes: u64,
     /// What became of the reply.
     pub outcome: Outcome,
+    /// When the server's reply began.
+    pub answered: Option<Instant>,
     /// For a write that the server answered: whether it changed the stored object; `None` when that is not known.
     pub changed: Option<bool>,
+    /// The resourceVersion in the server's reply to a write that succeeded; a deletion's reply has none of its own. All
+    /// objects of an apiserver count with the same counter, so it tells the order of two writes whoever saw them first.
+    pub version: Option<u64>,
 }
 
 impl Record {
@@ -113,7 +118,9 @@ impl Records {
             status: None,
             bytes: 0,
             outcome: Outcome::Pending,
+            answered: None,
             changed: None,
+            version: None,
         });
         while store.records.len() > MAX_RECORDS || store.body_bytes > MAX_BODIES {
             let Some(gone) = store.records.pop_front() else { break };

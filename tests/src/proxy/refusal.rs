@@ -14,6 +14,8 @@ pub struct Refusal {
     /// `None`: worded for the request it answers.
     message: Option<String>,
     retry_after: Option<u64>,
+    /// The body is this text and no `Status`.
+    text: Option<&'static str>,
 }
 
 impl Refusal {
@@ -24,6 +26,7 @@ impl Refusal {
             reason,
             message: Some(message.to_owned()),
             retry_after: None,
+            text: None,
         }
     }
 
@@ -59,6 +62,23 @@ impl Refusal {
                 "TooManyRequests",
                 "The apiserver has received too many requests; please try again later.",
             )
+        }
+    }
+
+    /// 429 as priority and fairness says it: a header and a line of text, no `Status`.
+    pub fn overloaded() -> Self {
+        Self {
+            retry_after: Some(1),
+            text: Some("Too many requests, please try again later.\n"),
+            ..Self::new(429, "TooManyRequests", "")
+        }
+    }
+
+    /// 502 as a load balancer in front of the apiserver says it: a page of HTML.
+    pub fn bad_gateway() -> Self {
+        Self {
+            text: Some("<html><body><h1>502 Bad Gateway</h1></body></html>\n"),
+            ..Self::new(502, "", "")
         }
     }
 
@@ -106,12 +126,15 @@ impl Refusal {
 
     /// The whole HTTP answer to `request`.
     pub(super) fn response(&self, request: &ApiRequest) -> http::Response<Bytes> {
-        let body = Bytes::from(self.status(request).to_string());
+        let (kind, body) = match self.text {
+            Some(text) => ("text/plain; charset=utf-8", Bytes::from_static(text.as_bytes())),
+            None => ("application/json", Bytes::from(self.status(request).to_string())),
+        };
         let mut response = http::Response::new(body);
         *response.status_mut() =
             http::StatusCode::from_u16(self.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, http::HeaderValue::from(seconds));
         }

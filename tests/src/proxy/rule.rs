@@ -40,6 +40,12 @@ pub enum Action {
     Delay(Duration),
     /// The server acts at once; the client gets the reply this much later.
     DelayReply(Duration),
+    /// The server acts at once; the client gets the reply when the rule is removed.
+    HoldReply,
+    /// The server acts; the client gets 200 and, in place of the body, a text that is no object. A watch ends after it.
+    GarbleReply,
+    /// A list comes in pages of at most this many objects, whatever limit the client set and whatever else befalls it.
+    Pages(u32),
     /// Accepted and never answered; the server never sees the request. Removing the rule does not free it.
     Hang,
     /// Nothing passes while the rule stands, as in a network partition: requests wait, and so do the events of open
@@ -47,6 +53,10 @@ pub enum Action {
     Hold,
     /// Each event of the watch comes this much later. The order is kept.
     DelayEvents(Duration),
+    /// The event never comes; later ones do.
+    DropEvents,
+    /// A line that is no event comes in place of the event; later ones follow.
+    GarbleEvents,
     /// The watch stays open and says nothing from the next event on, until the client leaves.
     Silence,
     /// The watch ends so after this many events.
@@ -61,11 +71,17 @@ pub enum Action {
 impl Action {
     /// Acts on events of watches, those already open included.
     fn on_events(&self) -> bool {
-        matches!(self, Self::Hold | Self::DelayEvents(_) | Self::Silence)
+        matches!(
+            self,
+            Self::Hold | Self::DelayEvents(_) | Self::DropEvents | Self::GarbleEvents | Self::Silence
+        )
     }
 
     fn on_requests(&self) -> bool {
-        !matches!(self, Self::DelayEvents(_) | Self::Silence)
+        !matches!(
+            self,
+            Self::DelayEvents(_) | Self::DropEvents | Self::GarbleEvents | Self::Silence | Self::Pages(_)
+        )
     }
 }
 
@@ -141,6 +157,14 @@ impl Rules {
     /// The action on a request that has just come in.
     pub(super) fn for_request(&self, request: &ApiRequest) -> Option<(u64, Action)> {
         self.take(request, Action::on_requests)
+    }
+
+    /// The size of the pages in which a list is to come.
+    pub(super) fn pages_for(&self, request: &ApiRequest) -> Option<u32> {
+        match self.take(request, |action| matches!(action, Action::Pages(_))) {
+            Some((_, Action::Pages(limit))) => Some(limit),
+            _ => None,
+        }
     }
 
     /// The action on the next event of the watch `request`.

@@ -86,7 +86,11 @@ pub(super) async fn handle(
         Some((id, Action::Hold)) => shared.rules.removed(*id).await,
         _ => {}
     }
+    let reply_rule = action.as_ref().map_or(0, |(id, _)| *id);
     let action = action.map(|(_, action)| action);
+    if let Some(limit) = shared.rules.pages_for(&asked) {
+        set_limit(&mut parts.uri, limit);
+    }
 
     shared.records.update(seq, |r| r.reached_server = true);
     let mut forwarded = Request::from_parts(parts, Full::new(body));
@@ -104,22 +108,24 @@ pub(super) async fn handle(
     };
     let (mut head, server) = reply.into_parts();
     strip_hop_headers(&mut head.headers);
-    shared.records.update(seq, |r| r.status = Some(head.status.as_u16()));
+    shared.records.update(seq, |r| {
+        r.status = Some(head.status.as_u16());
+        r.answered = Some(std::time::Instant::now());
+    });
 
     if asked.is_watch && head.status == StatusCode::OK {
         if matches!(action, Some(Action::LoseReply)) {
             return entry.reset(&fate, Outcome::Lost, "reply lost");
         }
-        if let Some(Action::DelayReply(by)) = &action {
-            sleep(*by).await;
+        late(&shared, reply_rule, action.as_ref()).await;
+        if matches!(action, Some(Action::GarbleReply)) {
+            return Ok(respond(&shared, entry, head, garbled(), Outcome::Lost, Outcome::Lost));
         }
         return Ok(watch(shared, fate, entry, asked, head, server, action));
     }
     let must_read = asked.is_write() || !asked.name.is_empty();
-    if !must_read && !matches!(action, Some(Action::LoseReply | Action::CutReply)) {
-        if let Some(Action::DelayReply(by)) = &action {
-            sleep(*by).await;
-        }
+    if !must_read && !matches!(action, Some(Action::LoseReply | Action::CutReply | Action::GarbleReply)) {
+        late(&shared, reply_rule, action.as_ref()).await;
         let body = stream_body(server);
         return Ok(respond(
             &shared,
@@ -137,8 +143,14 @@ pub(super) async fn handle(
         Err(error) => return entry.reset(&fate, Outcome::ServerGone, error),
     };
     drop(server);
-    let changed = learn(&shared.records, &asked, sent.as_ref(), &head, &whole);
-    shared.records.update(seq, |r| r.changed = changed);
+    let got = wire::meta(Encoding::of(&head.headers), &whole).filter(|m| !m.resource_version.is_empty());
+    let changed = learn(&shared.records, &asked, sent.as_ref(), head.status, got.as_ref());
+    shared.records.update(seq, |r| {
+        r.changed = changed;
+        let version = got.as_ref().and_then(|m| m.resource_version.parse().ok());
+        let makes = asked.is_write() && asked.method != Method::DELETE && !asked.is_dry_run;
+        r.version = version.filter(|_| makes && head.status.is_success());
+    });
     match action {
         Some(Action::LoseReply) => entry.reset(&fate, Outcome::Lost, "reply lost"),
         Some(Action::CutReply) => {
@@ -147,10 +159,13 @@ pub(super) async fn handle(
             let body = cut_body(whole.slice(..whole.len() / 2));
             Ok(respond(&shared, entry, head, body, Outcome::Lost, Outcome::Lost))
         }
+        Some(Action::GarbleReply) => {
+            head.headers.remove(CONTENT_LENGTH);
+            head.status = StatusCode::OK;
+            Ok(respond(&shared, entry, head, garbled(), Outcome::Lost, Outcome::Lost))
+        }
         action => {
-            if let Some(Action::DelayReply(by)) = action {
-                sleep(by).await;
-            }
+            late(&shared, reply_rule, action.as_ref()).await;
             let body = Full::new(whole).map_err(never).boxed_unsync();
             Ok(respond(
                 &shared,
@@ -161,6 +176,30 @@ pub(super) async fn handle(
                 Outcome::ServerGone,
             ))
         }
+    }
+}
+
+/// Waits for as long as the client is to wait for a reply that is there.
+async fn late(shared: &Shared, rule: u64, action: Option<&Action>) {
+    match action {
+        Some(Action::DelayReply(by)) => sleep(*by).await,
+        Some(Action::HoldReply) => shared.rules.removed(rule).await,
+        _ => {}
+    }
+}
+
+fn garbled() -> Inner {
+    Full::new(wire::garbage(Encoding::Json)).map_err(never).boxed_unsync()
+}
+
+/// Replaces the limit in the query of a list.
+fn set_limit(uri: &mut http::Uri, limit: u32) {
+    let query = uri.query().unwrap_or_default();
+    let others = query.split('&').filter(|pair| !pair.starts_with("limit="));
+    let pairs: Vec<&str> = others.filter(|pair| !pair.is_empty()).collect();
+    let limited = format!("{}?limit={limit}&{}", uri.path(), pairs.join("&"));
+    if let Ok(limited) = limited.parse() {
+        *uri = limited;
     }
 }
 
@@ -243,19 +282,16 @@ fn learn(
     records: &Records,
     asked: &ApiRequest,
     sent: Option<&Meta>,
-    head: &response::Parts,
-    body: &Bytes,
+    status: StatusCode,
+    got: Option<&Meta>,
 ) -> Option<bool> {
     if !asked.is_write() && asked.method != Method::GET {
         return None;
     }
-    if !head.status.is_success() {
+    if !status.is_success() {
         return asked.is_write().then_some(false);
     }
-    let got = wire::meta(Encoding::of(&head.headers), body).filter(|m| !m.resource_version.is_empty());
-    let seen = got
-        .as_ref()
-        .and_then(|m| records.learn(asked, &m.name, &m.resource_version));
+    let seen = got.and_then(|m| records.learn(asked, &m.name, &m.resource_version));
     if !asked.is_write() {
         return None;
     }

@@ -13,7 +13,7 @@ use super::connection::{Fate, SETTLE};
 use super::request::ApiRequest;
 use super::rule::{Action, Rules, WatchEnd};
 use super::upstream::ServerBody;
-use super::wire::{Encoding, EventCutter, error_event};
+use super::wire::{Encoding, EventCutter, error_event, garbage};
 
 /// Events held back or delayed per watch; beyond that the server is not read.
 const MAX_QUEUED: usize = 100_000;
@@ -197,7 +197,7 @@ impl WatchStream {
         }
     }
 
-    fn queue_item(&mut self, item: Item) {
+    fn queue_item(&mut self, mut item: Item) {
         if self.silent {
             return;
         }
@@ -208,6 +208,8 @@ impl WatchStream {
                 return;
             }
             Some((_, Action::DelayEvents(by))) => due += by,
+            Some((_, Action::DropEvents)) => return,
+            Some((_, Action::GarbleEvents)) => item = Item::Event(garbage(self.encoding)),
             Some((id, _)) => held_by = Some(id),
             None => {}
         }

@@ -153,6 +153,14 @@ impl EventCutter {
     }
 }
 
+/// What a client that expects an object, or a watch event, cannot read.
+pub(super) fn garbage(encoding: Encoding) -> Bytes {
+    match encoding {
+        Encoding::Json => Bytes::from_static(b"<html>not what you asked for</html>\n"),
+        Encoding::Protobuf => Bytes::from_static(b"\0\0\0\x04none"),
+    }
+}
+
 /// An `ERROR` watch event that carries `refusal`, framed for `encoding`.
 pub(super) fn error_event(encoding: Encoding, refusal: &Refusal, request: &ApiRequest) -> Bytes {
     let status = refusal.status(request);

@@ -1,5 +1,6 @@
 //! Waiting for svcplane: it cannot be watched, so it is asked again and again until a deadline.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -86,7 +87,7 @@ impl Svcplane {
     pub async fn wait_idle(&self) -> Result<()> {
         let idle = |page: &Metrics| {
             let services = page.sum("svcplane_objects", &[("resource", "services")]);
-            let syncs = page.sum("svcplane_syncs_total", &[]);
+            let looks = looks(page);
             let backlog = [
                 "workqueue_depth",
                 "svcplane_workqueue_delayed",
@@ -94,11 +95,11 @@ impl Svcplane {
             ];
             let in_hand: f64 = backlog.iter().map(|name| page.sum(name, &[])).sum();
             let leads = page.sum("leader_election_master_status", &[]);
-            if leads > 0.5 && services > 0.5 && syncs >= services && in_hand == 0.0 {
+            if leads > 0.5 && services > 0.5 && looks >= services && in_hand == 0.0 {
                 return Ok(());
             }
             Err(format!(
-                "leads {leads}, {services} Services, {syncs} syncs, {in_hand} in hand"
+                "leads {leads}, {services} Services, {looks} looks, {in_hand} in hand"
             ))
         };
         self.wait_ready().await?;
@@ -124,6 +125,26 @@ impl Svcplane {
             (known == stored.map(|count| u32::try_from(count).ok().map(f64::from))).then_some(())
         };
         self.wait_until("informed of all objects", DEADLINE, look).await
+    }
+
+    /// How often it has looked at a Service so far, whatever came of it.
+    ///
+    /// # Errors
+    /// As [`Svcplane::metrics`].
+    pub async fn looks(&self) -> Result<f64> {
+        Ok(looks(&self.metrics().await?))
+    }
+
+    /// Waits until it has looked at Services so often.
+    ///
+    /// # Errors
+    /// As [`Svcplane::wait_metrics`].
+    pub async fn wait_looks(&self, least: f64, deadline: Duration) -> Result<()> {
+        let enough = |page: &Metrics| match looks(page) {
+            looks if looks >= least => Ok(()),
+            looks => Err(format!("{looks} looks")),
+        };
+        self.wait_metrics(&format!("at {least} looks"), deadline, enough).await
     }
 
     /// Waits for a line of its log with exactly this message.
@@ -167,6 +188,16 @@ impl Svcplane {
             sleep(POLL).await;
         }
     }
+}
+
+/// Each controller that runs counts a look at a Service once.
+fn looks(page: &Metrics) -> f64 {
+    let mut looks: BTreeMap<&str, f64> = BTreeMap::new();
+    for sample in page.matching("svcplane_syncs_total", &[]) {
+        let controller = sample.labels.get("controller").map_or("", String::as_str);
+        *looks.entry(controller).or_default() += sample.value;
+    }
+    looks.into_values().fold(0.0, f64::max)
 }
 
 async fn count<K: Object<DynamicType = ()>>(api: Api<K>) -> Result<usize> {

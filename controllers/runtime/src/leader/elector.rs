@@ -3,7 +3,7 @@
 //!
 //! The rules are those of client-go's `tools/leaderelection`: a record is believed for the duration written in it, counted
 //! on the local monotonic clock from the moment this process first saw it; times written by others are never compared
-//! with a clock; every write is conditional on the version last seen. Four things differ, all on the safe side:
+//! with a clock; every write is conditional on the version last seen. Five things differ, the first four on the safe side:
 //!
 //! * Losing is not the end: the elector contends again.
 //! * A record is believed for the longer of its own duration and that of the record before it, and a deleted Lease or a
@@ -12,6 +12,8 @@
 //!   starts at that moment or a person imitates a release.
 //! * A record that names this process but was not written by it is believed like anybody's.
 //! * Every renewal changes the record, also when the wall clock stands still: others would take an unchanged one for dead.
+//! * A duration of more than ten times one's own was written by a hand that slipped, and is believed for ten times: nobody
+//!   would lead for the 68 years that the field can say. Nothing alive pauses for so long between two renewals.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,9 @@ const CALL_LIMIT: Duration = Duration::from_secs(5);
 
 /// A renewal comes up to this part of a retry period early, so that processes started together do not stay in step.
 const RENEW_JITTER: f64 = 0.1;
+
+/// A record is believed for so many times the own lease duration at the most.
+const MOST_BELIEVED: u32 = 10;
 
 /// What is known of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +130,17 @@ impl Elector {
         }
     }
 
+    /// The seconds in another's record as last seen, and for how long it is believed instead, if that is less.
+    pub fn disbelieved(&self) -> Option<(i32, Duration)> {
+        match &self.seen {
+            Seen::Present(record) if record.holder != self.identity => record
+                .duration_seconds
+                .map(|seconds| (seconds, self.longest_belief()))
+                .filter(|(seconds, most)| u64::try_from(*seconds).is_ok_and(|it| it > most.as_secs())),
+            _ => None,
+        }
+    }
+
     /// How many renewals had to read the Lease first (client-go's slow path).
     pub fn slow_renewals(&self) -> u64 {
         self.slow_renewals
@@ -219,7 +235,7 @@ impl Elector {
         };
     }
 
-    /// Something suggests that the Lease is free: a candidate looks at once.
+    /// Something suggests that the Lease has changed: a candidate looks at once.
     pub fn look_now(&mut self) {
         if self.tenure.is_none() && matches!(self.phase, Phase::Until(_) | Phase::Resting) {
             self.phase = Phase::Start;
@@ -236,6 +252,7 @@ impl Elector {
                 acquired: Some(now.wall),
                 renewed: Some(now.wall),
                 transitions: record.transitions,
+                unreadable: String::new(),
             }),
             _ => None,
         }
@@ -277,11 +294,9 @@ impl Elector {
     /// Acquire time, renew time and transitions of the record that follows `previous`.
     fn succeeding(&self, previous: Option<&Record>, now: Stamp) -> Record {
         let fresh = Record {
-            holder: String::new(),
-            duration_seconds: None,
             acquired: Some(now.wall),
             renewed: Some(now.wall),
-            transitions: 0,
+            ..Record::default()
         };
         match previous {
             None => fresh,
@@ -325,12 +340,16 @@ impl Elector {
             Seen::Unread => self.timing.lease_duration,
             Seen::Present(record) if record.is_released() => Duration::ZERO,
             Seen::Present(record) => match record.duration_seconds.map(u64::try_from) {
-                Some(Ok(seconds)) => Duration::from_secs(seconds),
+                Some(Ok(seconds)) => Duration::from_secs(seconds).min(self.longest_belief()),
                 // A Lease made in advance has neither. A holder without a duration was edited by hand.
                 _ if record.holder.is_empty() => Duration::ZERO,
                 _ => self.timing.lease_duration,
             },
         }
+    }
+
+    fn longest_belief(&self) -> Duration {
+        self.timing.lease_duration.saturating_mul(MOST_BELIEVED)
     }
 
     /// When the next round begins. A candidate looks again at the latest when the record it saw may have run out.

@@ -1,14 +1,11 @@
 //! The election's dealings with the apiserver: one task that reads, creates and replaces one Lease as the elector says.
-//! Every call has a deadline, every write carries the version it replaces, and whatever else the Lease holds (labels,
-//! annotations, owners, fields of later versions) is written back as it was read.
+//! Every call has a deadline, and every write carries the version it replaces.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, PostParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DynamicObject, PostParams};
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -17,9 +14,10 @@ use tracing::{debug, info, warn};
 use super::args::LeaseConfig;
 use super::elector::{Elector, Refusal, Step};
 use super::handover::Handover;
-use super::record::{Micros, Record, Stamp};
+use super::record::{Record, Stamp};
+use super::stored::{self, record_of, with_record};
 use super::term::{Standing, Term, TermHandle, TermSender};
-use crate::api::{Failure, call};
+use crate::api::{Failure, Repeated, call};
 use crate::metrics::LeaderElectionMetrics;
 
 /// Set to `observe` on the Lease by the breaker and by `svcplane handback`; see [`Term::forced_observe`].
@@ -77,20 +75,22 @@ impl Progress {
 
 /// One election, to be run as one task.
 pub struct LeaderElection {
-    api: Api<Lease>,
+    api: Api<DynamicObject>,
     config: LeaseConfig,
     elector: Elector,
     handover: Handover,
     /// The Lease as last read or written.
-    lease: Option<Lease>,
+    lease: Option<DynamicObject>,
     /// Its metadata when it last existed: what a person or the breaker set on it outlives a deletion.
     metadata: ObjectMeta,
     term: TermSender,
     metrics: LeaderElectionMetrics,
     progress: Progress,
-    /// What last went wrong, so that a lasting trouble is logged once.
+    /// What was said of the Lease, so that it is said once.
     unknown_mode: Option<String>,
-    trouble: Option<(Access, Failure)>,
+    long_duration: Option<(i32, Duration)>,
+    reads: Repeated,
+    writes: Repeated,
 }
 
 impl LeaderElection {
@@ -103,7 +103,7 @@ impl LeaderElection {
         metrics: LeaderElectionMetrics,
     ) -> (Self, TermHandle) {
         let (term, handle) = TermSender::new();
-        let api: Api<Lease> = Api::namespaced(client, &config.namespace);
+        let api = stored::leases(client, &config.namespace);
         let longest_pause = config
             .timing
             .retry_period
@@ -122,7 +122,9 @@ impl LeaderElection {
                 limit: longest_pause.saturating_add(SILENCE_TOLERANCE),
             },
             unknown_mode: None,
-            trouble: None,
+            long_duration: None,
+            reads: Repeated::default(),
+            writes: Repeated::default(),
             config,
         };
         (election, handle)
@@ -160,7 +162,7 @@ impl LeaderElection {
                     annotations: self.metadata.annotations.clone(),
                     ..ObjectMeta::default()
                 };
-                let lease = with_record(Lease { metadata, spec: None }, &record);
+                let lease = with_record(stored::new(metadata), &record);
                 let created = call(self.elector.call_limit(now), self.api.create(&parameters(), &lease)).await;
                 let created = created.map_err(|failure| match failure {
                     Failure::NotFound => {
@@ -178,7 +180,7 @@ impl LeaderElection {
         self.publish(Stamp::now());
     }
 
-    /// Waits; as a candidate, at the longest until the Lease becomes free.
+    /// Waits; as a candidate, at the longest until the Lease changes.
     async fn sleep(&mut self, until: Instant) {
         let leading = self.elector.tenure(Stamp::now()).is_some();
         let version = self
@@ -203,17 +205,17 @@ impl LeaderElection {
                 let holder = self.elector.holder();
                 if !holder.is_empty() && holder != self.elector.identity() {
                     // Nothing is to be written any more; the next failure is a new one.
-                    self.trouble = None;
+                    self.writes.over();
                 }
             }
             Err(failure) => {
                 self.elector.read_failed();
-                self.fails(Access::Read, failure);
+                self.fails(Access::Read, &failure);
             }
         }
     }
 
-    async fn replace(&mut self, limit: Duration, record: &Record) -> Result<Lease, Failure> {
+    async fn replace(&mut self, limit: Duration, record: &Record) -> Result<DynamicObject, Failure> {
         match &self.lease {
             // A PUT without a version would be unconditional.
             Some(lease)
@@ -231,7 +233,7 @@ impl LeaderElection {
     }
 
     /// Notes the outcome of a write.
-    fn wrote(&mut self, outcome: Result<Lease, Failure>) {
+    fn wrote(&mut self, outcome: Result<DynamicObject, Failure>) {
         let now = Stamp::now();
         match outcome {
             Ok(lease) => {
@@ -246,12 +248,12 @@ impl LeaderElection {
             }
             Err(failure) => {
                 self.elector.not_written(Refusal::Unknown);
-                self.fails(Access::Write, failure);
+                self.fails(Access::Write, &failure);
             }
         }
     }
 
-    fn remember(&mut self, lease: Option<Lease>) {
+    fn remember(&mut self, lease: Option<DynamicObject>) {
         if let Some(lease) = &lease {
             self.metadata = lease.metadata.clone();
         }
@@ -303,6 +305,18 @@ impl LeaderElection {
         }
     }
 
+    /// Nobody leads for longer than anybody would expect: the log says which field to mend.
+    fn warn_of_long_duration(&mut self) {
+        let found = self.elector.disbelieved();
+        if found == self.long_duration {
+            return;
+        }
+        if let Some((seconds, most)) = found {
+            warn!(lease = %self.config, "the lease's leaseDurationSeconds={seconds} is far more than --leader-elect-lease-duration: it is believed for {} s only", most.as_secs());
+        }
+        self.long_duration = found;
+    }
+
     /// Publishes where the election stands `now`.
     fn publish(&mut self, now: Stamp) {
         *self.progress.last.lock() = now.monotonic;
@@ -321,7 +335,8 @@ impl LeaderElection {
         match (before.standing, tenure) {
             (Standing::Leader(_), None) => {
                 self.led(0);
-                info!(%lease, holder, trouble = self.trouble.as_ref().map(|(_, failure)| tracing::field::display(failure)), "stopped leading");
+                let trouble = self.writes.last().or(self.reads.last());
+                info!(%lease, holder, trouble = trouble.map(tracing::field::display), "stopped leading");
             }
             (Standing::Follower, Some(tenure)) => {
                 self.led(1);
@@ -334,6 +349,7 @@ impl LeaderElection {
             warn!(%lease, forced_observe, "the lease's annotation {MODE_ANNOTATION} changed");
         }
         self.warn_of_unknown_mode();
+        self.warn_of_long_duration();
         let counted = self.metrics.slowpath.get();
         self.metrics
             .slowpath
@@ -345,21 +361,22 @@ impl LeaderElection {
         self.metrics.transitions.inc();
     }
 
-    fn fails(&mut self, access: Access, failure: Failure) {
-        let same = |(before, last): &(Access, Failure)| *before == access && last.as_str() == failure.as_str();
-        if !self.trouble.as_ref().is_some_and(same) {
+    fn fails(&mut self, access: Access, failure: &Failure) {
+        let said = match access {
+            Access::Read => &mut self.reads,
+            Access::Write => &mut self.writes,
+        };
+        if said.is_news(failure, Stamp::now().monotonic) {
             warn!(lease = %self.config, "cannot {} the lease: {failure}", access.as_str());
         }
-        self.trouble = Some((access, failure));
     }
 
     /// A Lease that can be read is not yet one that can be written: a candidate reads before each write.
     fn works(&mut self, access: Access) {
-        if let Some((failed, _)) = self
-            .trouble
-            .take_if(|(failed, _)| access == Access::Write || *failed == access)
-        {
-            info!(lease = %self.config, "can {} the lease again", failed.as_str());
+        let read = self.reads.over().then_some(Access::Read);
+        let written = (access == Access::Write && self.writes.over()).then_some(Access::Write);
+        for again in [read, written].into_iter().flatten() {
+            info!(lease = %self.config, "can {} the lease again", again.as_str());
         }
     }
 }
@@ -384,39 +401,6 @@ fn parameters() -> PostParams {
     PostParams {
         field_manager: Some("svcplane".to_owned()),
         ..PostParams::default()
-    }
-}
-
-/// The election's part of `lease`.
-pub(super) fn record_of(lease: &Lease) -> Record {
-    let spec = lease.spec.clone().unwrap_or_default();
-    let micros = |time: Option<MicroTime>| time.map(|time| Micros(time.0.as_microsecond()));
-    Record {
-        holder: spec.holder_identity.unwrap_or_default(),
-        duration_seconds: spec.lease_duration_seconds,
-        acquired: micros(spec.acquire_time),
-        renewed: micros(spec.renew_time),
-        transitions: spec.lease_transitions.unwrap_or_default(),
-    }
-}
-
-/// `lease` with the election's part replaced. Times have microseconds, so they are written with exactly six digits.
-fn with_record(lease: Lease, record: &Record) -> Lease {
-    let time = |time: Option<Micros>| {
-        time.and_then(|time| Timestamp::from_microsecond(time.0).ok())
-            .map(MicroTime)
-    };
-    let spec = LeaseSpec {
-        holder_identity: Some(record.holder.clone()),
-        lease_duration_seconds: record.duration_seconds,
-        acquire_time: time(record.acquired),
-        renew_time: time(record.renewed),
-        lease_transitions: Some(record.transitions),
-        ..lease.spec.unwrap_or_default()
-    };
-    Lease {
-        spec: Some(spec),
-        ..lease
     }
 }
 

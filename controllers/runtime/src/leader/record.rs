@@ -33,7 +33,7 @@ pub struct Stamp {
 }
 
 /// The election's part of a Lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// `holderIdentity`; empty when nobody holds the Lease.
     pub holder: String,
@@ -45,6 +45,9 @@ pub struct Record {
     pub renewed: Option<Micros>,
     /// `leaseTransitions`; absent counts as 0.
     pub transitions: i32,
+    /// Times that are there and cannot be read, as they are spelled. They only tell one record from the next: a time is
+    /// never compared with a clock, so one that makes no sense must not matter.
+    pub unreadable: String,
 }
 
 impl Record {

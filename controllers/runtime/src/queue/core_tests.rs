@@ -5,18 +5,21 @@ use std::collections::HashSet;
 const MS: Duration = Duration::from_millis(1);
 
 fn queue() -> QueueCore<u8> {
-    QueueCore::new(Backoff {
-        base: 5 * MS,
-        cap: Duration::from_secs(30),
-    })
+    QueueCore::new(
+        Backoff {
+            base: 5 * MS,
+            cap: Duration::from_secs(30),
+        },
+        2,
+    )
 }
 
 #[test]
 fn requests_for_a_waiting_key_are_one_piece_of_work_and_the_earliest_time_wins() {
     let (mut queue, start) = (queue(), Instant::now());
-    assert!(queue.add(&1, start + 500 * MS));
-    assert!(!queue.add(&1, start + 900 * MS));
-    assert!(!queue.add(&1, start + 100 * MS));
+    assert!(queue.add(&1, Lane::Single, start + 500 * MS));
+    assert!(!queue.add(&1, Lane::Single, start + 900 * MS));
+    assert!(!queue.add(&1, Lane::Single, start + 100 * MS));
     assert_eq!(queue.next_due(), Some(start + 100 * MS));
     assert_eq!((queue.due(start + 99 * MS), queue.due(start + 100 * MS)), (0, 1));
     assert_eq!(queue.take(start + 99 * MS), None);
@@ -28,9 +31,9 @@ fn requests_for_a_waiting_key_are_one_piece_of_work_and_the_earliest_time_wins()
 fn keys_come_out_in_order_of_age() {
     let (mut queue, start) = (queue(), Instant::now());
     for key in [3, 1, 2] {
-        queue.add(&key, start);
+        queue.add(&key, Lane::Single, start);
     }
-    queue.add(&1, start + MS);
+    queue.add(&1, Lane::Single, start + MS);
     let order: Vec<u8> = std::iter::from_fn(|| queue.take(start + MS).map(|(key, _)| key)).collect();
     assert_eq!(order, [3, 1, 2]);
 }
@@ -38,10 +41,10 @@ fn keys_come_out_in_order_of_age() {
 #[test]
 fn a_key_in_work_is_not_handed_out_again_and_comes_back_once_when_asked_for_meanwhile() {
     let (mut queue, start) = (queue(), Instant::now());
-    queue.add(&1, start);
+    queue.add(&1, Lane::Single, start);
     assert!(queue.take(start).is_some());
-    assert!(queue.add(&1, start + MS));
-    assert!(!queue.add(&1, start + 2 * MS));
+    assert!(queue.add(&1, Lane::Single, start + MS));
+    assert!(!queue.add(&1, Lane::Single, start + 2 * MS));
     assert_eq!(queue.take(start + 10 * MS), None);
     assert!(!queue.finish(&1, Outcome::Done, start + 10 * MS, 0.0));
     assert_eq!(queue.take(start + 10 * MS), Some((1, 9 * MS)));
@@ -53,7 +56,7 @@ fn a_key_in_work_is_not_handed_out_again_and_comes_back_once_when_asked_for_mean
 #[test]
 fn failures_grow_apart_up_to_the_cap_and_the_key_is_never_given_up() {
     let (mut queue, mut now) = (queue(), Instant::now());
-    queue.add(&1, now);
+    queue.add(&1, Lane::Single, now);
     let mut last = Duration::ZERO;
     for attempt in 1..=200 {
         now = queue.next_due().expect("the key is still there");
@@ -79,7 +82,7 @@ fn success_starts_the_failure_count_anew() {
     let fail = Outcome::Retry {
         at_least: Duration::ZERO,
     };
-    queue.add(&1, now);
+    queue.add(&1, Lane::Single, now);
     for _ in 0..8 {
         let due = queue.next_due().unwrap();
         queue.take(due);
@@ -88,7 +91,7 @@ fn success_starts_the_failure_count_anew() {
     let due = queue.next_due().unwrap();
     queue.take(due);
     queue.finish(&1, Outcome::Done, due, 1.0);
-    queue.add(&1, due);
+    queue.add(&1, Lane::Single, due);
     queue.take(due);
     queue.finish(&1, fail, due, 1.0);
     assert_eq!(queue.next_due(), Some(due + 5 * MS));
@@ -97,14 +100,14 @@ fn success_starts_the_failure_count_anew() {
 #[test]
 fn a_servers_retry_after_holds_against_new_events_and_an_event_cuts_a_plain_back_off_short() {
     let (mut queue, now) = (queue(), Instant::now());
-    queue.add(&1, now);
+    queue.add(&1, Lane::Single, now);
     queue.take(now);
     queue.finish(&1, Outcome::Retry { at_least: 700 * MS }, now, 0.0);
-    queue.add(&1, now + MS);
+    queue.add(&1, Lane::Single, now + MS);
     assert_eq!(queue.next_due(), Some(now + 700 * MS));
 
     let mut queue = self::queue();
-    queue.add(&1, now);
+    queue.add(&1, Lane::Single, now);
     for _ in 0..10 {
         let due = queue.next_due().unwrap();
         queue.take(due);
@@ -119,29 +122,74 @@ fn a_servers_retry_after_holds_against_new_events_and_an_event_cuts_a_plain_back
     }
     let far = queue.next_due().unwrap();
     let sooner = far.checked_sub(100 * MS).unwrap();
-    queue.add(&1, sooner);
+    queue.add(&1, Lane::Single, sooner);
     assert_eq!(queue.next_due(), Some(sooner));
 }
 
 #[test]
 fn clear_forgets_what_waits_but_not_who_is_at_work() {
     let (mut queue, now) = (queue(), Instant::now());
-    queue.add(&1, now);
-    queue.add(&2, now);
+    queue.add(&1, Lane::Single, now);
+    queue.add(&2, Lane::Single, now);
     queue.take(now);
-    queue.add(&1, now);
+    queue.add(&1, Lane::Single, now);
     queue.clear();
     assert_eq!(queue.waiting(), 0);
     assert!(queue.is_busy());
-    queue.add(&1, now);
+    queue.add(&1, Lane::Single, now);
     assert_eq!(queue.take(now), None, "its worker has not given it back");
     queue.finish(&1, Outcome::Done, now, 0.0);
     assert!(queue.take(now).is_some());
 }
 
+/// One Pod's change in many Services, and others that change meanwhile.
+#[test]
+fn a_fan_leaves_room_for_others_and_is_not_held_up_by_them() {
+    let (mut queue, start) = (queue(), Instant::now());
+    for key in 10..20 {
+        queue.add(&key, Lane::Fan, start);
+    }
+    let take = |queue: &mut QueueCore<u8>| queue.take(start + MS).map(|(key, _)| key);
+    assert_eq!([take(&mut queue), take(&mut queue)], [Some(10), Some(11)]);
+    assert_eq!(take(&mut queue), None, "two at once");
+    assert_eq!(queue.next_due(), None);
+    // Others come: the first of them at once, although eight are older.
+    for key in 0..4 {
+        queue.add(&key, Lane::Single, start + MS);
+    }
+    assert_eq!(take(&mut queue), Some(0));
+    queue.finish(&10, Outcome::Done, start, 0.0);
+    queue.finish(&11, Outcome::Done, start, 0.0);
+    // In turns.
+    let turns: Vec<_> = (0..4).map(|_| take(&mut queue)).collect();
+    assert_eq!(turns, [12, 1, 13, 2].map(Some));
+    // One of the fan that changes by itself waits with it no longer.
+    assert!(!queue.add(&19, Lane::Single, start + MS));
+    assert_eq!(
+        [take(&mut queue), take(&mut queue), take(&mut queue)],
+        [Some(19), Some(3), None]
+    );
+    // Nor does it when it is asked for by both while at work, and one that comes back keeps its lane.
+    queue.add(&19, Lane::Fan, start);
+    queue.add(&19, Lane::Single, start);
+    queue.finish(&19, Outcome::Done, start, 0.0);
+    assert_eq!(take(&mut queue), Some(19));
+    queue.finish(
+        &12,
+        Outcome::Retry {
+            at_least: Duration::ZERO,
+        },
+        start,
+        0.0,
+    );
+    assert_eq!([take(&mut queue), take(&mut queue)], [Some(14), None]);
+    queue.finish(&13, Outcome::Done, start, 0.0);
+    assert_eq!(queue.take(start + 10 * MS), Some((15, 10 * MS)));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    Add(u8, u16),
+    Add(u8, Lane, u16),
     Take,
     Finish(bool),
     Pass(u16),
@@ -149,7 +197,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0..6u8, 0..400u16).prop_map(|(key, delay)| Step::Add(key, delay)),
+        3 => (0..6u8, prop_oneof![Just(Lane::Single), Just(Lane::Fan)], 0..400u16).prop_map(|(key, lane, delay)| Step::Add(key, lane, delay)),
         3 => Just(Step::Take),
         2 => any::<bool>().prop_map(Step::Finish),
         1 => (0..500u16).prop_map(Step::Pass),
@@ -165,8 +213,8 @@ proptest! {
         let mut owed: HashSet<u8> = HashSet::new();
         for step in steps {
             match step {
-                Step::Add(key, delay) => {
-                    queue.add(&key, now + u32::from(delay) * MS);
+                Step::Add(key, lane, delay) => {
+                    queue.add(&key, lane, now + u32::from(delay) * MS);
                     owed.insert(key);
                 }
                 Step::Take => {
@@ -189,6 +237,7 @@ proptest! {
                 Step::Pass(ms) => now += u32::from(ms) * MS,
             }
             prop_assert!(queue.waiting() <= 6);
+            prop_assert!(queue.fan_running <= 2);
         }
         for key in running {
             queue.finish(&key, Outcome::Done, now, 0.5);

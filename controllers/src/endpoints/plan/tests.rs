@@ -47,6 +47,7 @@ fn a_missing_object_is_created() {
             replaces: None,
             content: Content {
                 key: ObjectKey::new("marsh", "rail"),
+                generate_name: None,
                 labels: labels(&[("app", "rail"), (MANAGED_BY_LABEL, MANAGED_BY)]),
                 annotations: labels(&[(TRIGGER_TIME_ANNOTATION, "2018-01-01T00:00:00Z")]),
                 finalizers: vec![],
@@ -263,6 +264,7 @@ fn an_update_names_what_it_replaces_and_keeps_what_is_the_users() {
     observed.annotations = labels(&[("note", "mine"), (TRIGGER_TIME_ANNOTATION, "2018-01-01T00:00:00Z")]);
     observed.finalizers = vec!["example.com/hold".into()];
     observed.owner_references = vec![owner.clone()];
+    observed.generate_name = Some("ra".into());
     put(&mut observed.labels, "extra", "1");
 
     let operation = plan(&service, two_ports(), Some(&observed), Some(Timestamp(60))).unwrap();
@@ -276,6 +278,7 @@ fn an_update_names_what_it_replaces_and_keeps_what_is_the_users() {
             }),
             content: Content {
                 key: ObjectKey::new("marsh", "rail"),
+                generate_name: Some("ra".into()),
                 labels: labels(&[("app", "rail"), (MANAGED_BY_LABEL, MANAGED_BY)]),
                 annotations: labels(&[("note", "mine"), (TRIGGER_TIME_ANNOTATION, "1970-01-01T00:01:00Z")]),
                 finalizers: vec!["example.com/hold".into()],

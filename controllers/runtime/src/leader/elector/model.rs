@@ -39,6 +39,8 @@ enum Fault {
     Delete,
     ClearHolder,
     ShortenDuration,
+    LengthenDuration,
+    SpoilRenewTime,
     NameNobody,
     Name(usize),
     AddTransitions,
@@ -77,6 +79,8 @@ fn fault(kinds: Kinds) -> impl Strategy<Value = Fault> {
             Just(Fault::Delete),
             Just(Fault::ClearHolder),
             Just(Fault::ShortenDuration),
+            Just(Fault::LengthenDuration),
+            Just(Fault::SpoilRenewTime),
             Just(Fault::NameNobody),
             Just(Fault::AddTransitions),
             process.prop_map(Fault::Name),
@@ -463,6 +467,8 @@ impl World {
             }
             Fault::ClearHolder => record.holder.clear(),
             Fault::ShortenDuration => record.duration_seconds = Some(1),
+            Fault::LengthenDuration => record.duration_seconds = Some(i32::MAX),
+            Fault::SpoilRenewTime => (record.renewed, record.unreadable) = (None, format!("year {}", 9999 + self.now)),
             Fault::NameNobody => "nobody".clone_into(&mut record.holder),
             Fault::Name(index) if index < self.processes.len() => {
                 self.processes[index].elector.identity.clone_into(&mut record.holder);
@@ -487,6 +493,16 @@ fn at_most_one(world: &World) -> Result<(), TestCaseError> {
 fn simulate(plan: Plan) -> Result<(), TestCaseError> {
     let mut world = World::new(plan);
     world.run(world.quiet_from, at_most_one)?;
+    // Ten lease durations by the slowest clock, when nobody was left to mend a duration that makes no sense.
+    let lengthened = world
+        .plan
+        .faults
+        .iter()
+        .any(|(_, fault)| matches!(fault, Fault::LengthenDuration));
+    if lengthened {
+        world.run(world.quiet_from + 170 * SECOND, at_most_one)?;
+        world.quiet_from += 170 * SECOND;
+    }
     let mut led = false;
     world.run(world.quiet_from + 30 * SECOND, |world| {
         led |= !world.leaders().is_empty();

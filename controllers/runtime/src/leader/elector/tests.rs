@@ -51,6 +51,16 @@ fn held_by(holder: &str, seconds: i32, transitions: i32) -> Record {
         acquired: time,
         renewed: time,
         transitions,
+        unreadable: String::new(),
+    }
+}
+
+/// A renew time that nobody can read.
+fn unreadable(renewed: &str) -> Record {
+    Record {
+        renewed: None,
+        unreadable: renewed.to_owned(),
+        ..held_by(OTHER, 15, 3)
     }
 }
 
@@ -104,7 +114,8 @@ fn an_absent_lease_is_created_at_once() {
             duration_seconds: Some(15),
             acquired: Some(clock.now.wall),
             renewed: Some(clock.now.wall),
-            transitions: 0
+            transitions: 0,
+            unreadable: String::new(),
         }
     );
     assert_eq!(
@@ -151,13 +162,17 @@ fn how_long_a_record_is_believed_at_first_sight() {
             },
             15.0,
         ), // a remote clock far ahead
+        (unreadable("9999-12-31T23:59:59.000000Z"), 15.0),
+        (held_by(OTHER, 150, 3), 150.0),
+        (held_by(OTHER, 151, 3), 150.0), // ten times our own duration and no more
+        (held_by(OTHER, i32::MAX, 3), 150.0),
         (held_by("svcplane-0_a0", 15, 0), 15.0), // B87: compared whole
-        (held_by("svcplane-0", 15, 0), 15.0), // B87
-        (held_by(ME, 15, 3), 15.0), // names us, but we never wrote it
+        (held_by("svcplane-0", 15, 0), 15.0),    // B87
+        (held_by(ME, 15, 3), 15.0),              // names us, but we never wrote it
     ];
     for (record, seconds) in cases {
         let mut clock = Clock::new();
-        let (write, after) = watch(&mut elector(), &mut clock, Some(&record), 100.0).unwrap();
+        let (write, after) = watch(&mut elector(), &mut clock, Some(&record), 200.0).unwrap();
         let Step::Replace(written) = write else {
             panic!("{record:?}: {write:?}")
         };
@@ -180,6 +195,69 @@ fn a_renewed_record_starts_the_waiting_anew() {
         record.renewed = record.renewed.map(|renewed| Micros(renewed.0 + 1));
     }
     assert!(watch(&mut candidate, &mut clock, Some(&record), 15.1).is_some());
+}
+
+#[test]
+fn a_renewal_that_cannot_be_read_is_a_change_all_the_same() {
+    let mut clock = Clock::new();
+    let mut candidate = elector();
+    for day in 10..20 {
+        let record = unreadable(&format!("9999-12-31T23:59:{day}.000000Z"));
+        assert_eq!(watch(&mut candidate, &mut clock, Some(&record), 14.0), None);
+    }
+    let last = unreadable("9999-12-31T23:59:19.000000Z");
+    let (write, _) = watch(&mut candidate, &mut clock, Some(&last), 15.1).unwrap();
+    let Step::Replace(taken) = write else {
+        panic!("{write:?}")
+    };
+    assert_eq!((taken.renewed, taken.unreadable.as_str()), (Some(clock.now.wall), ""));
+}
+
+#[test]
+fn a_duration_that_is_not_believed_is_told_until_it_is_gone() {
+    let mut clock = Clock::new();
+    let mut candidate = elector();
+    let told = |candidate: &Elector| candidate.disbelieved().map(|(seconds, most)| (seconds, most.as_secs()));
+    for (record, want) in [
+        (held_by(OTHER, 150, 0), None),
+        (held_by(OTHER, i32::MAX, 0), Some((i32::MAX, 150))),
+        (held_by("", 151, 0), Some((151, 150))),
+        (held_by(OTHER, 15, 1), None),
+    ] {
+        assert_eq!(watch(&mut candidate, &mut clock, Some(&record), 5.0), None);
+        assert_eq!(told(&candidate), want, "{record:?}");
+    }
+}
+
+#[test]
+fn a_leader_mends_a_lease_that_was_edited_and_stays() {
+    let edits: [fn(&mut Record); 4] = [
+        |record| record.duration_seconds = Some(i32::MAX),
+        |record| record.renewed = Some(Micros(253_402_300_799_000_000)),
+        |record| (record.renewed, record.unreadable) = (None, "renewTime=9999-12-31T23:59:59.000000Z ".to_owned()),
+        |record| (record.acquired, record.unreadable) = (None, "acquireTime=9999-12-31T23:59:59.000000Z ".to_owned()),
+    ];
+    for edit in edits {
+        let mut clock = Clock::new();
+        let (mut elector, record) = leader(&mut clock);
+        let mut edited = record.clone();
+        edit(&mut edited);
+        assert!(matches!(wake(&mut elector, &mut clock), Step::Replace(_)));
+        elector.not_written(Refusal::Definite);
+        assert_eq!(elector.step(clock.now, 0.5), Step::Read);
+        elector.read(clock.now, Some(edited.clone()));
+        let Step::Replace(mended) = elector.step(clock.now, 0.5) else {
+            panic!("{edited:?}")
+        };
+        assert!(elector.tenure(clock.now).is_some());
+        let acquired = edited.acquired.or(Some(clock.now.wall));
+        let want = Record {
+            acquired,
+            renewed: Some(clock.now.wall),
+            ..record
+        };
+        assert_eq!(mended, want, "{edited:?}");
+    }
 }
 
 #[test]
@@ -207,13 +285,7 @@ fn deleting_clearing_or_shortening_the_lease_by_hand_does_not_shorten_the_waitin
             holder: "nobody".to_owned(),
             ..record.clone()
         }),
-        Some(Record {
-            holder: String::new(),
-            duration_seconds: None,
-            acquired: None,
-            renewed: None,
-            transitions: 0,
-        }),
+        Some(Record::default()),
     ];
     for edited in edits {
         let mut clock = Clock::new();
@@ -250,6 +322,19 @@ fn a_candidate_looks_every_two_to_four_point_four_seconds() {
         assert_eq!(candidate.step(clock.now, jitter), Step::Read);
         candidate.read(clock.now, Some(held_by(OTHER, 15, 0)));
         let Step::Sleep(until) = candidate.step(clock.now, jitter) else {
+            panic!("must wait")
+        };
+        assert!(((until - clock.now.monotonic).as_secs_f64() - seconds).abs() < 0.001);
+    }
+}
+
+#[test]
+fn a_renewal_comes_up_to_a_tenth_early_by_chance() {
+    // B93: processes that started together do not stay in step.
+    for (jitter, seconds) in [(0.0, 2.0), (0.5, 1.9), (0.999_999_999, 1.8)] {
+        let mut clock = Clock::new();
+        let (mut leader, _) = leader(&mut clock);
+        let Step::Sleep(until) = leader.step(clock.now, jitter) else {
             panic!("must wait")
         };
         assert!(((until - clock.now.monotonic).as_secs_f64() - seconds).abs() < 0.001);

@@ -1,22 +1,21 @@
-//! What the Endpoints controller counts.
+//! What the controllers count.
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// The word that `--controllers` and the label `controller` use.
-pub const CONTROLLER: &str = "endpoints-controller";
+use crate::controller::Controller;
 
 /// Counters; all label values are from closed sets.
 #[derive(Clone)]
-pub struct EndpointsMetrics {
+pub struct ControllerMetrics {
     planned: IntCounterVec,
     operations: IntCounterVec,
     syncs: IntCounterVec,
     foreign: IntCounterVec,
 }
 
-impl EndpointsMetrics {
-    /// Registers the counters.
-    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+impl ControllerMetrics {
+    /// Registers the counters. `running`: those whose series begin at 0, so that the first increase shows.
+    pub fn new(registry: &Registry, running: &[Controller]) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(counter.clone()))?;
@@ -35,7 +34,7 @@ impl EndpointsMetrics {
             )?,
             foreign: counter(
                 "svcplane_foreign_changes_total",
-                "Changes of Endpoints by somebody else.",
+                "Changes by somebody else of Endpoints and EndpointSlices that svcplane keeps.",
                 &["controller"],
             )?,
             syncs: counter(
@@ -44,26 +43,27 @@ impl EndpointsMetrics {
                 &["controller", "result"],
             )?,
         };
-        // A series that begins at 0, so that its first increase shows.
-        metrics.foreign.with_label_values(&[CONTROLLER]).reset();
+        for controller in running {
+            metrics.foreign.with_label_values(&[controller.as_str()]).reset();
+        }
         Ok(metrics)
     }
 
-    pub(super) fn planned(&self, operation: &str, reason: &str) {
-        self.planned.with_label_values(&[CONTROLLER, operation, reason]).inc();
+    pub(crate) fn planned(&self, controller: Controller, operation: &str, reason: &str) {
+        let labels = [controller.as_str(), operation, reason];
+        self.planned.with_label_values(&labels).inc();
     }
 
-    pub(super) fn operation(&self, operation: &str, outcome: &str) {
-        self.operations
-            .with_label_values(&[CONTROLLER, operation, outcome])
-            .inc();
+    pub(crate) fn operation(&self, controller: Controller, operation: &str, outcome: &str) {
+        let labels = [controller.as_str(), operation, outcome];
+        self.operations.with_label_values(&labels).inc();
     }
 
-    pub(super) fn foreign_change(&self) {
-        self.foreign.with_label_values(&[CONTROLLER]).inc();
+    pub(crate) fn foreign_change(&self, controller: Controller) {
+        self.foreign.with_label_values(&[controller.as_str()]).inc();
     }
 
-    pub(super) fn sync(&self, result: &str) {
-        self.syncs.with_label_values(&[CONTROLLER, result]).inc();
+    pub(crate) fn sync(&self, controller: Controller, result: &str) {
+        self.syncs.with_label_values(&[controller.as_str(), result]).inc();
     }
 }

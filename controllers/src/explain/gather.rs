@@ -1,0 +1,171 @@
+//! Reads the objects of one Service from the apiserver.
+
+use std::fmt;
+use std::time::Duration;
+
+use kube::api::{GetParams, ListParams};
+use kube::core::Request;
+use kube::{Client, Resource};
+use serde::{Deserialize, Deserializer};
+use svcplane_runtime::api::{Failure, call};
+
+use super::objects::{Text, Texts, selector};
+use crate::endpointslice::SERVICE_NAME_LABEL;
+use crate::model::{Labels, ObjectKey};
+use crate::permissions::{Right, complaint};
+use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
+
+/// What one answer may take.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Objects in one answer.
+const PAGE: u32 = 500;
+
+/// Why there is nothing to tell.
+#[derive(Debug)]
+pub enum Trouble {
+    /// There is no such Service.
+    NoService(ObjectKey),
+    /// The Service itself may not be read.
+    NotPermitted(Right),
+    /// Reading these failed.
+    Failed(&'static str, Failure),
+    /// An answer that is none.
+    Garbled(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoService(key) => write!(f, "there is no Service {} in namespace {}", key.name, key.namespace),
+            Self::NotPermitted(right) => f.write_str(&complaint(std::slice::from_ref(right))),
+            Self::Failed(what, failure) => write!(f, "cannot read {what}: {failure}"),
+            Self::Garbled(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Reads them. What may not be read is left out and named.
+pub async fn gather(client: &Client, key: &ObjectKey) -> Result<Texts, Trouble> {
+    let namespace = Some(&*key.namespace);
+    let service = match get::<WireService>(client, key).await {
+        Ok(service) => service,
+        Err(Failure::NotFound) => return Err(Trouble::NoService(key.clone())),
+        Err(Failure::Forbidden(_)) => return Err(Trouble::NotPermitted(right("get", "", "services", namespace))),
+        Err(failure) => return Err(Trouble::Failed("the Service", failure)),
+    };
+    let selector = selector(&service)
+        .map_err(Trouble::Garbled)?
+        .filter(|it| !it.is_empty());
+    let all = ListParams::default();
+    let matching = all
+        .clone()
+        .labels(&selector.as_ref().map(selector_text).unwrap_or_default());
+    let named = all.clone().labels(&format!("{SERVICE_NAME_LABEL}={}", key.name));
+    let everywhere = async {
+        match &selector {
+            Some(_) => list::<WirePod>(client, None, &matching).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (pods, everywhere, endpoints, slices, nodes, services) = tokio::join!(
+        list::<WirePod>(client, namespace, &all),
+        everywhere,
+        get::<WireEndpoints>(client, key),
+        list::<WireSlice>(client, namespace, &named),
+        list::<WireNode>(client, None, &all),
+        list::<WireService>(client, namespace, &all),
+    );
+    let endpoints = match endpoints {
+        Err(Failure::NotFound) => Ok(Vec::new()),
+        other => other.map(|text| vec![text]),
+    };
+    let mut unread = Vec::new();
+    let mut known = |what, answer, right: Right| permitted(what, answer, &right, &mut unread);
+    Ok(Texts {
+        service,
+        pods: known("Pods", pods, right("list", "", "pods", namespace))?,
+        everywhere: known("Pods of other namespaces", everywhere, right("list", "", "pods", None))?,
+        endpoints: known("Endpoints", endpoints, right("get", "", "endpoints", namespace))?,
+        slices: known(
+            "EndpointSlices",
+            slices,
+            right("list", "discovery.k8s.io", "endpointslices", namespace),
+        )?,
+        nodes: known("Nodes", nodes, right("list", "", "nodes", None))?,
+        services: known("other Services", services, right("list", "", "services", namespace))?,
+        unread,
+    })
+}
+
+fn right(verb: &'static str, group: &'static str, resource: &'static str, namespace: Option<&str>) -> Right {
+    Right::new(verb, group, resource, namespace)
+}
+
+fn permitted(
+    what: &'static str,
+    answer: Result<Vec<Text>, Failure>,
+    right: &Right,
+    unread: &mut Vec<String>,
+) -> Result<Option<Vec<Text>>, Trouble> {
+    match answer {
+        Ok(texts) => Ok(Some(texts)),
+        Err(Failure::Forbidden(_)) => {
+            unread.push(format!("{what}: missing permission: {right}"));
+            Ok(None)
+        }
+        Err(failure) => Err(Trouble::Failed(what, failure)),
+    }
+}
+
+fn selector_text(selector: &Labels) -> String {
+    let pairs: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    pairs.join(",")
+}
+
+/// One page of a list.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default, deserialize_with = "nullable")]
+    items: Vec<Text>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMeta {
+    #[serde(default, rename = "continue")]
+    next: Option<String>,
+}
+
+/// The apiserver sends an empty list as null.
+fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Text>, D::Error> {
+    Option::<Vec<Text>>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+async fn list<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+    params: &ListParams,
+) -> Result<Vec<Text>, Failure> {
+    let path = Request::new(K::url_path(&(), namespace));
+    let mut params = params.clone().limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let request = path
+            .list(&params)
+            .map_err(|error| Failure::Garbled(error.to_string()))?;
+        let page: Page = call(LIMIT, client.request(request)).await?;
+        all.extend(page.items);
+        match page.metadata.next.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
+}
+
+async fn get<K: Resource<DynamicType = ()>>(client: &Client, key: &ObjectKey) -> Result<Text, Failure> {
+    let path = Request::new(K::url_path(&(), Some(&*key.namespace)));
+    let request = path.get(&key.name, &GetParams::default());
+    let request = request.map_err(|error| Failure::Garbled(error.to_string()))?;
+    call(LIMIT, client.request(request)).await
+}

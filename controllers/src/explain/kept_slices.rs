@@ -1,0 +1,118 @@
+//! Slices as they should be, beside those that are stored.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::discovery::v1 as discovery;
+
+use super::kept::{Compared, State, limited};
+use super::listing::Listing;
+use crate::endpointslice::{MANAGED_BY_LABEL, Operation, Plan};
+use crate::model::{IpFamily, Manager, Slice, SliceContent};
+
+/// Compares what is stored with what the plan makes of it; returns what it makes.
+pub fn compare(stored: &[&Arc<Slice>], plan: Plan, compared: &mut Vec<Compared>) -> Vec<SliceContent> {
+    let (mut updates, mut creates, mut deletes) = (HashMap::new(), Vec::new(), Vec::new());
+    for operation in plan.steps.into_iter().flatten() {
+        match operation {
+            Operation::Create(content) => creates.push(content),
+            Operation::Update(slice, content) => {
+                updates.insert(Arc::clone(&slice.key.name), content);
+            }
+            Operation::Delete(slice) => deletes.push(Arc::clone(&slice.key.name)),
+        }
+    }
+    let mut contents = Vec::new();
+    for slice in stored {
+        let before = Listing::of_slice(&slice.content);
+        let (state, after) = if let Some(content) = updates.remove(&slice.key.name) {
+            (
+                State::Differs(slice_differences(&slice.content, &content)),
+                Some(content),
+            )
+        } else if deletes.contains(&slice.key.name) {
+            (State::Differs(vec!["there should be no such slice".to_owned()]), None)
+        } else {
+            (State::Same, Some(slice.content.clone()))
+        };
+        compared.push(Compared {
+            name: Some(slice.key.name.to_string()),
+            expected: after.as_ref().map(Listing::of_slice).into_iter().collect(),
+            stored: vec![before],
+            ..a_slice(slice.content.family, state)
+        });
+        contents.extend(after);
+    }
+    for content in creates {
+        let state = State::Differs(vec!["there is none".to_owned()]);
+        compared.push(Compared {
+            expected: vec![Listing::of_slice(&content)],
+            ..a_slice(content.family, state)
+        });
+        contents.push(content);
+    }
+    contents
+}
+
+fn a_slice(family: Option<IpFamily>, state: State) -> Compared {
+    Compared {
+        kind: "EndpointSlice",
+        name: None,
+        family: family.map(IpFamily::as_str),
+        state,
+        expected: Vec::new(),
+        stored: Vec::new(),
+    }
+}
+
+/// A slice that nobody keeps.
+pub fn left_alone(slice: &Slice, why: &str) -> Compared {
+    Compared {
+        name: Some(slice.key.name.to_string()),
+        stored: vec![Listing::of_slice(&slice.content)],
+        ..a_slice(slice.content.family, State::LeftAlone(why.to_owned()))
+    }
+}
+
+/// A slice of another manager; consumers read it all the same.
+pub fn foreign(slice: &discovery::EndpointSlice) -> Option<Compared> {
+    let labels = slice.metadata.labels.as_ref();
+    let manager = labels
+        .and_then(|labels| labels.get(MANAGED_BY_LABEL))
+        .map(String::as_str);
+    if manager.and_then(Manager::parse).is_some() {
+        return None;
+    }
+    let whose = manager
+        .filter(|text| !text.is_empty())
+        .unwrap_or("nobody that it names");
+    let family = match slice.address_type.as_str() {
+        "IPv4" => Some(IpFamily::V4),
+        "IPv6" => Some(IpFamily::V6),
+        _ => None,
+    };
+    let count = slice.endpoints.iter().flatten().count();
+    let why = format!("kept by {whose}, {count} endpoints; kube-proxy and DNS read it too");
+    Some(Compared {
+        name: slice.metadata.name.clone(),
+        ..a_slice(family, State::LeftAlone(why))
+    })
+}
+
+fn slice_differences(before: &SliceContent, after: &SliceContent) -> Vec<String> {
+    let mut words = Listing::of_slice(before).differences(&Listing::of_slice(after));
+    if before.labels != after.labels {
+        words.push("labels".to_owned());
+    }
+    if before.owner_references != after.owner_references {
+        words.push("owner".to_owned());
+    }
+    // Of the other manager's slices annotations are no reason to write.
+    if after.manager == Manager::Mirroring && before.annotations != after.annotations {
+        words.push("annotations".to_owned());
+    }
+    if words.is_empty() {
+        words.push("the same in another form".to_owned());
+    }
+    limited(words)
+}

@@ -1,0 +1,165 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn look(spec: &Value, slices: Value) -> Proxied {
+    let service = json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": spec,
+        "status": {"loadBalancer": {"ingress": [
+            {"ip": "192.0.2.5"}, {"ip": "192.0.2.6", "ipMode": "Proxy"}, {"hostname": "lb.example.com"}, {"ip": "fd00:99::5", "ipMode": "VIP"}]}}});
+    let service: Service = serde_json::from_value(service).unwrap();
+    let slices: Vec<EndpointSlice> = serde_json::from_value(slices).unwrap();
+    proxied(&service, &slices)
+}
+
+fn slice(endpoints: &Value) -> Value {
+    json!({"metadata": {}, "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}], "endpoints": endpoints})
+}
+
+fn endpoint(ip: &str, [ready, serving, terminating]: [bool; 3]) -> Value {
+    json!({"addresses": [ip], "conditions": {"ready": ready, "serving": serving, "terminating": terminating}})
+}
+
+fn plain() -> Value {
+    json!({"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]})
+}
+
+#[test]
+fn ready_endpoints_count_and_else_those_that_serve_to_the_end() {
+    let ready = [true, true, false];
+    let serving = [false, true, true];
+    let table = [
+        (json!([]), vec![], false),
+        (
+            json!([slice(&json!([
+                endpoint("10.1.0.1", ready),
+                endpoint("10.1.0.2", serving)
+            ]))]),
+            vec!["10.1.0.1:8080"],
+            false,
+        ),
+        (
+            json!([slice(&json!([
+                endpoint("10.1.0.2", serving),
+                endpoint("10.1.0.3", [false, false, true])
+            ]))]),
+            vec!["10.1.0.2:8080"],
+            true,
+        ),
+        (
+            json!([slice(&json!([endpoint("10.1.0.3", [false, false, false])]))]),
+            vec![],
+            false,
+        ),
+        // In two slices at once: the copy that is not terminating counts, whichever comes first.
+        (
+            json!([
+                slice(&json!([endpoint("10.1.0.1", ready)])),
+                slice(&json!([endpoint("10.1.0.1", serving)]))
+            ]),
+            vec!["10.1.0.1:8080"],
+            false,
+        ),
+        (
+            json!([
+                slice(&json!([endpoint("10.1.0.1", serving)])),
+                slice(&json!([endpoint("10.1.0.1", ready)]))
+            ]),
+            vec!["10.1.0.1:8080"],
+            false,
+        ),
+        // No conditions: ready.
+        (
+            json!([slice(&json!([{"addresses": ["10.1.0.4", "10.1.0.5"]}]))]),
+            vec!["10.1.0.4:8080"],
+            false,
+        ),
+    ];
+    for (slices, want, terminating) in table {
+        let seen = look(&plain(), slices.clone());
+        assert_eq!(seen.ports[0].endpoints, want, "{slices}");
+        assert_eq!(seen.ports[0].terminating_only, terminating, "{slices}");
+        let refused = |mode: &Mode| {
+            mode.does
+                .iter()
+                .any(|it| it.contains("refuses connections to 10.96.0.7:80"))
+        };
+        assert_eq!(
+            seen.modes.iter().filter(|mode| refused(mode)).count(),
+            if want.is_empty() { 3 } else { 0 }
+        );
+    }
+}
+
+#[test]
+fn ports_are_found_by_name_and_frontends_by_family() {
+    let mut spec = plain();
+    spec["clusterIPs"] = json!(["10.96.0.7", "fd00:10:96::7"]);
+    spec["externalIPs"] = json!(["192.0.2.77"]);
+    spec["type"] = json!("LoadBalancer");
+    spec["ports"][0]["nodePort"] = json!(30080);
+    spec["ports"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "other", "port": 81, "protocol": "TCP"}));
+    let seen = look(
+        &spec,
+        json!([slice(&json!([endpoint("10.1.0.1", [true, true, false])]))]),
+    );
+    let ports: Vec<_> = seen
+        .ports
+        .iter()
+        .map(|port| (port.frontends.join(" "), port.endpoints.join(" ")))
+        .collect();
+    let want = [
+        ("10.96.0.7:80 192.0.2.77:80 192.0.2.5:80 NODE:30080", "10.1.0.1:8080"),
+        ("10.96.0.7:81 192.0.2.77:81 192.0.2.5:81", ""),
+        ("[fd00:10:96::7]:80 [fd00:99::5]:80 NODE:30080", ""),
+        ("[fd00:10:96::7]:81 [fd00:99::5]:81", ""),
+    ];
+    assert_eq!(ports, want.map(|(one, other)| (one.to_owned(), other.to_owned())));
+}
+
+#[test]
+fn affinity_and_policies_are_told_by_mode() {
+    let mut spec = plain();
+    spec["type"] = json!("LoadBalancer");
+    spec["sessionAffinity"] = json!("ClientIP");
+    spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 90}});
+    spec["internalTrafficPolicy"] = json!("Local");
+    spec["externalTrafficPolicy"] = json!("Local");
+    spec["healthCheckNodePort"] = json!(31000);
+    let seen = look(
+        &spec,
+        json!([slice(&json!([endpoint("10.1.0.1", [true, true, false])]))]),
+    );
+    let says = |mode: usize, words: &str| seen.modes[mode].does.iter().any(|it| it.contains(words));
+    for (mode, affinity, nowhere) in [
+        (0, "recent", "dropped"),
+        (1, "set", "dropped"),
+        (2, "persistence", "to all of them"),
+    ] {
+        assert!(says(mode, "90 s") && says(mode, affinity), "{seen:?}");
+        assert!(says(mode, &format!("on a Node without one {nowhere}")), "{seen:?}");
+        assert!(says(mode, "NODE:31000"), "{seen:?}");
+    }
+    assert!(says(0, "at random") && says(1, "at random") && says(2, "rr"));
+}
+
+#[test]
+fn what_it_leaves_alone() {
+    let table = [
+        (json!({"clusterIP": "None", "ports": [{"port": 80}]}), "headless"),
+        (json!({"clusterIP": "", "ports": [{"port": 80}]}), "no clusterIP"),
+        (
+            json!({"type": "ExternalName", "externalName": "example.com"}),
+            "ExternalName",
+        ),
+    ];
+    for (spec, why) in table {
+        let seen = look(&spec, json!([]));
+        assert!(
+            seen.nothing.as_ref().is_some_and(|it| it.contains(why)) && seen.ports.is_empty(),
+            "{seen:?}"
+        );
+    }
+}

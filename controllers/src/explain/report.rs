@@ -1,0 +1,185 @@
+//! All that is said about one Service.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Serialize;
+
+use super::Limits;
+use super::dns::{self, Record};
+use super::env::{self, Variable};
+use super::kept::{Compared, Kept, State};
+use super::misses::{self, Miss};
+use super::objects::Objects;
+use super::pods::{self, SeenAs};
+use super::proxy::{self, Proxied};
+
+/// The report. Programs read it as JSON. `null` = not known, because something may not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The Service itself.
+    pub service: About,
+    /// The Pods that it matches.
+    pub pods: Option<Vec<SeenAs>>,
+    /// Pods that it nearly matches.
+    pub near_misses: Vec<Miss>,
+    /// Its Endpoints.
+    pub endpoints: Option<Vec<Compared>>,
+    /// Its slices.
+    pub endpoint_slices: Option<Vec<Compared>>,
+    /// Why topology mode `Auto` gives no hints although they are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
+    /// What becomes of Endpoints made by hand.
+    pub mirroring: Vec<String>,
+    /// DNS records by what is stored now.
+    pub dns: Option<Vec<Record>>,
+    /// Environment variables of Pods of its namespace.
+    pub environment: Environment,
+    /// What kube-proxy does, by what is stored now.
+    pub kube_proxy: Option<Proxied>,
+    /// What could not be read, and the right that is missing.
+    pub unread: Vec<String>,
+    /// What is stored is known, and is what it should be.
+    pub in_order: bool,
+}
+
+/// What a Service says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct About {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `spec.type`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `spec.clusterIPs`.
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: Vec<String>,
+    /// `spec.externalName`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_name: Option<String>,
+    /// `spec.selector`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<BTreeMap<String, String>>,
+    /// `http 80/TCP -> 8080`.
+    pub ports: Vec<String>,
+    /// Being deleted.
+    pub terminating: bool,
+}
+
+/// Environment variables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Environment {
+    /// For this Service.
+    pub variables: Vec<Variable>,
+    /// What else there is to know.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Everything, by the rules of the reconcilers and of those who read what they write.
+    pub fn of(objects: &Objects, limits: &Limits, cluster_domain: &str) -> Self {
+        let kept = Kept::of(objects, limits);
+        let is_headless = objects
+            .full
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.cluster_ip.as_deref() == Some("None"));
+        let slices = objects.slices.as_deref();
+        // Only headless Services have records that depend on slices.
+        let known = slices.or_else(|| (!is_headless).then_some(&[][..]));
+        let pods = pods::seen(objects, &kept);
+        let Kept {
+            endpoints,
+            slices: compared,
+            mirroring,
+            topology,
+            ..
+        } = kept;
+        let settled = |compared: &Vec<Compared>| !compared.iter().any(|it| matches!(it.state, State::Differs(_)));
+        Self {
+            service: about(objects),
+            pods,
+            near_misses: misses::near(objects),
+            in_order: endpoints.as_ref().is_some_and(settled) && compared.as_ref().is_some_and(settled),
+            endpoints,
+            endpoint_slices: compared,
+            topology,
+            mirroring,
+            dns: known.map(|slices| dns::records(&objects.full, slices, cluster_domain)),
+            environment: environment(objects),
+            kube_proxy: slices.map(|slices| proxy::proxied(&objects.full, slices)),
+            unread: objects.unread.clone(),
+        }
+    }
+}
+
+fn about(objects: &Objects) -> About {
+    let spec = objects.full.spec.clone().unwrap_or_default();
+    let one: Vec<String> = spec.cluster_ip.into_iter().filter(|ip| !ip.is_empty()).collect();
+    About {
+        namespace: objects.key.namespace.to_string(),
+        name: objects.key.name.to_string(),
+        kind: spec.type_.unwrap_or_else(|| "ClusterIP".to_owned()),
+        cluster_ips: spec.cluster_ips.filter(|ips| !ips.is_empty()).unwrap_or(one),
+        external_name: spec.external_name.filter(|name| !name.is_empty()),
+        selector: spec.selector,
+        ports: spec.ports.iter().flatten().map(port).collect(),
+        terminating: objects.service.terminating,
+    }
+}
+
+fn port(port: &core::ServicePort) -> String {
+    let name = port.name.as_deref().filter(|name| !name.is_empty());
+    let name = name.map(|name| format!("{name} ")).unwrap_or_default();
+    let target = match &port.target_port {
+        Some(IntOrString::Int(number)) => number.to_string(),
+        Some(IntOrString::String(name)) => name.clone(),
+        None => port.port.to_string(),
+    };
+    let protocol = port.protocol.as_deref().unwrap_or("TCP");
+    format!("{name}{}/{protocol} -> {target}", port.port)
+}
+
+fn environment(objects: &Objects) -> Environment {
+    let variables = env::from_service(&objects.full);
+    let mut notes = Vec::new();
+    if variables.is_empty() {
+        notes.push("none: only a Service with a clusterIP has them".to_owned());
+        return Environment { variables, notes };
+    }
+    if env::shadows_the_apiserver(&objects.full) {
+        notes.push("they hide those of default/kubernetes from the Pods of this namespace".to_owned());
+    }
+    let all = env::visible(
+        objects.services.as_deref().unwrap_or_default(),
+        &objects.key.namespace,
+        true,
+    );
+    for other in all {
+        let name = other.metadata.name.as_deref().unwrap_or_default();
+        if *name == *objects.key.name {
+            continue;
+        }
+        let theirs = env::from_service(other);
+        let both = variables
+            .iter()
+            .filter(|own| theirs.iter().any(|it| it.name == own.name && it.value != own.value));
+        notes.extend(both.map(|own| {
+            format!(
+                "Service {name} sets {} too: which of the two wins is left to chance",
+                own.name
+            )
+        }));
+    }
+    Environment { variables, notes }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,428 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::explain::fixtures::{World, pod, web, with};
+use crate::explain::pods::Mark;
+
+/// `place: standing` and, if it is out, why.
+fn said(pod: &SeenAs) -> Vec<String> {
+    let verdicts = pod.verdicts.iter();
+    verdicts
+        .map(|it| match &it.why {
+            Some(why) => format!("{}: {}", it.place, why),
+            None => format!("{}: {} {}", it.place, it.standing, it.ports.join(" ")),
+        })
+        .collect()
+}
+
+fn not_ready(pod: Value) -> Value {
+    with(pod, "/status/conditions/0/status", json!("False"))
+}
+
+#[test]
+fn each_pod_is_in_or_out_and_why() {
+    let healthy = || pod("p", &["10.1.0.1"]);
+    let (e, s) = ("Endpoints", "IPv4 slices");
+    // What is done to the Pod; all in all; Endpoints; slices; a word of the notes.
+    let table: [(Value, Mark, String, String, &str); 11] = [
+        (
+            healthy(),
+            Mark::In,
+            format!("{e}: ready http:8080/TCP"),
+            format!("{s}: ready http:8080/TCP"),
+            "",
+        ),
+        (
+            not_ready(healthy()),
+            Mark::Out,
+            format!("{e}: not ready http:8080/TCP"),
+            format!("{s}: not ready http:8080/TCP"),
+            "not ready since 2026-11-30T10:00:00Z",
+        ),
+        (
+            with(healthy(), "/metadata/deletionTimestamp", json!("2026-11-30T11:00:00Z")),
+            Mark::Out,
+            format!("{e}: it is being deleted"),
+            format!("{s}: terminating, still serving http:8080/TCP"),
+            "with time until 2026-11-30T11:00:00Z",
+        ),
+        (
+            with(
+                not_ready(healthy()),
+                "/metadata/deletionTimestamp",
+                json!("2026-11-30T11:00:00Z"),
+            ),
+            Mark::Out,
+            format!("{e}: it is being deleted"),
+            format!("{s}: terminating http:8080/TCP"),
+            "not ready",
+        ),
+        (
+            with(healthy(), "/status/phase", json!("Failed")),
+            Mark::Out,
+            format!("{e}: its phase is Failed"),
+            format!("{s}: its phase is Failed"),
+            "",
+        ),
+        (
+            with(healthy(), "/status/phase", json!("Succeeded")),
+            Mark::Out,
+            format!("{e}: its phase is Succeeded"),
+            format!("{s}: its phase is Succeeded"),
+            "",
+        ),
+        (
+            with(healthy(), "/status/podIPs", json!([])),
+            Mark::Out,
+            format!("{e}: it has no address yet"),
+            format!("{s}: it has no address yet"),
+            "",
+        ),
+        (
+            with(healthy(), "/status/podIPs", json!([{"ip": "fd00::1"}])),
+            Mark::Out,
+            format!("{e}: it has no IPv4 address"),
+            format!("{s}: it has no IPv4 address"),
+            "",
+        ),
+        (
+            with(healthy(), "/spec/nodeName", json!("")),
+            Mark::Out,
+            format!("{e}: it is not scheduled to a Node"),
+            format!("{s}: it is not scheduled to a Node"),
+            "",
+        ),
+        (
+            with(healthy(), "/spec/nodeName", json!("n9")),
+            Mark::Partly,
+            format!("{e}: ready http:8080/TCP"),
+            format!("{s}: there is no Node n9"),
+            "",
+        ),
+        (
+            with(
+                healthy(),
+                "/spec/containers/0/ports",
+                json!([{"name": "web", "containerPort": 80}, {"name": "http", "containerPort": 53, "protocol": "UDP"}]),
+            ),
+            Mark::Partly,
+            format!("{e}: it has none of the Service's ports"),
+            format!("{s}: ready "),
+            "port http leads to a container port named http (TCP), which it does not have; its containers name web:80/TCP, http:53/UDP",
+        ),
+    ];
+    for (pod, mark, endpoints, slices, note) in table {
+        let report = World::new(web(), [pod.clone()]).report();
+        let seen = &report.pods.unwrap()[0];
+        assert_eq!((seen.mark, said(seen)), (mark, vec![endpoints, slices]), "{pod}");
+        let notes = seen.notes.join("\n");
+        assert!(
+            notes.contains(note) && notes.is_empty() == note.is_empty(),
+            "{pod}: {notes}"
+        );
+    }
+}
+
+#[test]
+fn what_keeps_a_pod_from_being_ready_is_named() {
+    let state = |state: Value| {
+        with(
+            not_ready(pod("p", &["10.1.0.1"])),
+            "/status/containerStatuses/0",
+            json!({
+        "name": "main", "ready": false, "image": "", "imageID": "", "restartCount": 0, "state": state}),
+        )
+    };
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    let gated = with(
+        not_ready(pod("p", &["10.1.0.1"])),
+        "/spec/readinessGates",
+        json!([{"conditionType": "example.com/lb"}]),
+    );
+    let init = with(
+        state(waiting.clone()),
+        "/status/initContainerStatuses",
+        json!([
+        {"name": "done", "ready": false, "image": "", "imageID": "", "restartCount": 0, "state": {"terminated": {"exitCode": 0}}},
+        {"name": "fetch", "ready": false, "image": "", "imageID": "", "restartCount": 0, "state": {"terminated": {"exitCode": 2, "reason": "Error"}}}]),
+    );
+    let silent = with(
+        not_ready(pod("p", &["10.1.0.1"])),
+        "/status/conditions/0/reason",
+        json!("NodeNotReady"),
+    );
+    let since = "not ready since 2026-11-30T10:00:00Z";
+    let table = [
+        (
+            state(waiting),
+            format!("{since}: container main waits: CrashLoopBackOff"),
+        ),
+        (
+            state(json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})),
+            format!("{since}: container main has ended: OOMKilled, exit code 137"),
+        ),
+        (
+            state(json!({"running": {}})),
+            format!("{since}: container main runs and its probes have not passed"),
+        ),
+        (gated, format!("{since}: readiness gate example.com/lb is not True")),
+        (
+            init,
+            format!(
+                "{since}: init container fetch has ended: Error, exit code 2; container main waits: CrashLoopBackOff"
+            ),
+        ),
+        (silent, format!("{since}: NodeNotReady")),
+        (
+            with(pod("p", &["10.1.0.1"]), "/status/conditions", json!([])),
+            "not ready: it has no condition Ready".to_owned(),
+        ),
+    ];
+    for (pod, want) in table {
+        let report = World::new(web(), [pod.clone()]).report();
+        assert_eq!(report.pods.unwrap()[0].notes, [want], "{pod}");
+    }
+}
+
+#[test]
+fn pods_without_the_second_family_are_partly_in() {
+    let mut service = web();
+    service["spec"]["ipFamilies"] = json!(["IPv4", "IPv6"]);
+    let report = World::new(
+        service,
+        [pod("both", &["10.1.0.1", "fd00::1"]), pod("four", &["10.1.0.2"])],
+    )
+    .report();
+    let pods = report.pods.unwrap();
+    assert_eq!((pods[0].mark, pods[1].mark), (Mark::In, Mark::Partly));
+    assert_eq!(
+        said(&pods[1]),
+        [
+            "Endpoints: ready http:8080/TCP",
+            "IPv4 slices: ready http:8080/TCP",
+            "IPv6 slices: it has no IPv6 address"
+        ]
+    );
+}
+
+/// More Pods than Endpoints have room for: upstream keeps the first 1,000 addresses.
+#[test]
+fn pods_that_find_no_room_are_told_so() {
+    let pods = (0..1001).map(|number| {
+        pod(
+            &format!("p{number}"),
+            &[&format!("10.1.{}.{}", 1 + number / 200, 1 + number % 200)],
+        )
+    });
+    let pods = World::new(web(), pods).report().pods.unwrap();
+    let left_out: Vec<_> = pods.iter().filter(|pod| pod.mark == Mark::Partly).collect();
+    assert_eq!(left_out.len(), 1);
+    assert_eq!(said(left_out[0])[0], "Endpoints: Endpoints hold at most 1000 addresses");
+}
+
+/// The words are upstream's Event.
+#[test]
+fn topology_mode_tells_why_it_gives_no_hints() {
+    let annotated = with(
+        web(),
+        "/metadata/annotations",
+        json!({"service.kubernetes.io/topology-mode": "Auto"}),
+    );
+    let report = World::new(annotated, [pod("p", &["10.1.0.1"])]).report();
+    let why = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
+    assert_eq!(report.topology.as_deref(), Some(why));
+    assert_eq!(World::new(web(), []).report().topology, None);
+}
+
+fn endpoints_of_web(ready: &[&str], not_ready: &[&str]) -> Value {
+    let address = |ip: &&str| {
+        let name = format!("p{}", ip.rsplit('.').next().unwrap());
+        json!({"ip": ip, "nodeName": "n1", "targetRef": {"kind": "Pod", "namespace": "shop", "name": name, "uid": format!("uid-{name}")}})
+    };
+    let list = |ips: &[&str]| ips.iter().map(address).collect::<Vec<_>>();
+    json!({"metadata": {"namespace": "shop", "name": "web", "uid": "e", "resourceVersion": "9",
+            "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}},
+        "subsets": [{"addresses": list(ready), "notReadyAddresses": list(not_ready),
+            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]}]})
+}
+
+fn slice_of_web(name: &str, ips: &[(&str, bool)]) -> Value {
+    let endpoint = |(ip, ready): &(&str, bool)| {
+        let name = format!("p{}", ip.rsplit('.').next().unwrap());
+        json!({"addresses": [ip], "conditions": {"ready": ready, "serving": ready, "terminating": false}, "nodeName": "n1",
+            "targetRef": {"kind": "Pod", "namespace": "shop", "name": name, "uid": format!("uid-{name}")}})
+    };
+    json!({"metadata": {"namespace": "shop", "name": name, "generateName": "web-", "uid": name, "resourceVersion": "9",
+            "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "s", "controller": true, "blockOwnerDeletion": true}]},
+        "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        "endpoints": ips.iter().map(endpoint).collect::<Vec<_>>()})
+}
+
+#[test]
+fn what_is_stored_is_compared_with_what_should_be() {
+    let mut world = World::new(web(), [pod("p1", &["10.1.0.1"]), not_ready(pod("p2", &["10.1.0.2"]))]);
+    let states = |report: &Report| {
+        let all = report
+            .endpoints
+            .iter()
+            .flatten()
+            .chain(report.endpoint_slices.iter().flatten());
+        all.map(|it| it.state.clone()).collect::<Vec<_>>()
+    };
+    let missing = || State::Differs(vec!["there is none".into()]);
+    let report = world.report();
+    assert_eq!((states(&report), report.in_order), (vec![missing(), missing()], false));
+
+    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.1"], &["10.1.0.2"])]);
+    world.slices = Some(vec![slice_of_web("web-a", &[("10.1.0.1", true), ("10.1.0.2", false)])]);
+    let report = world.report();
+    assert_eq!(
+        (states(&report), report.in_order),
+        (vec![State::Same, State::Same], true)
+    );
+
+    // Both say that the other one is ready, and a slice of the same content is there twice.
+    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.2", "10.1.0.3"], &["10.1.0.1"])]);
+    let wrong = slice_of_web("web-a", &[("10.1.0.1", false), ("10.1.0.2", false), ("10.1.0.3", true)]);
+    world.slices = Some(vec![wrong, slice_of_web("web-b", &[("10.1.0.1", true)])]);
+    let report = world.report();
+    let words = |one: &[&str]| State::Differs(one.iter().map(ToString::to_string).collect());
+    let want = [
+        words(&[
+            "10.1.0.1 not ready -> ready",
+            "10.1.0.2 ready -> not ready",
+            "-10.1.0.3",
+        ]),
+        words(&["10.1.0.1 not ready -> ready", "-10.1.0.3"]),
+        words(&["there should be no such slice"]),
+    ];
+    assert_eq!((states(&report), report.in_order), (want.to_vec(), false));
+}
+
+#[test]
+fn slices_of_others_are_shown_and_left_alone() {
+    let mut world = World::new(web(), []);
+    let foreign = with(
+        slice_of_web("theirs", &[("192.0.2.1", true)]),
+        "/metadata/labels/endpointslice.kubernetes.io~1managed-by",
+        json!("mesh.example.com"),
+    );
+    world.slices = Some(vec![foreign]);
+    let report = world.report();
+    let all = report.endpoint_slices.unwrap();
+    let foreign = all.iter().find(|it| it.name.as_deref() == Some("theirs")).unwrap();
+    assert!(
+        matches!(&foreign.state, State::LeftAlone(why) if why.contains("mesh.example.com")),
+        "{foreign:?}"
+    );
+    let proxied = report.kube_proxy.unwrap();
+    assert_eq!(
+        proxied.ports[0].endpoints,
+        ["192.0.2.1:8080"],
+        "kube-proxy reads every slice"
+    );
+}
+
+#[test]
+fn hand_made_endpoints_are_mirrored_unless_something_stands_in_the_way() {
+    let mut service = web();
+    service["spec"].as_object_mut().unwrap().remove("selector");
+    let mut world = World::new(service, []);
+    let report = world.report();
+    assert_eq!(
+        report.mirroring,
+        ["nothing to mirror: there are no Endpoints named web"]
+    );
+    assert!(report.in_order, "{report:?}");
+
+    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.1"], &[])]);
+    let report = world.report();
+    assert_eq!(
+        report.mirroring,
+        ["the Endpoints made by hand are mirrored into EndpointSlices"]
+    );
+    assert_eq!(
+        report.endpoints.unwrap()[0].state,
+        State::LeftAlone("made by hand: the Service has no selector".into())
+    );
+    let slices = report.endpoint_slices.unwrap();
+    assert_eq!((slices.len(), slices[0].family), (1, Some("IPv4")));
+    assert_eq!(slices[0].expected[0].ports, ["http:8080/TCP"]);
+    assert_eq!(slices[0].expected[0].endpoints[0].addresses, ["10.1.0.1"]);
+    assert!(!report.in_order);
+
+    for (path, value, word) in [
+        (
+            "/metadata/labels",
+            json!({"endpointslice.kubernetes.io/skip-mirror": "true"}),
+            "skip-mirror=true",
+        ),
+        (
+            "/metadata/annotations",
+            json!({"control-plane.alpha.kubernetes.io/leader": "{}"}),
+            "leader",
+        ),
+    ] {
+        world.endpoints = Some(vec![with(endpoints_of_web(&["10.1.0.1"], &[]), path, value)]);
+        let report = world.report();
+        assert!(
+            report.mirroring[0].contains(word) && report.mirroring[0].contains("not mirrored"),
+            "{:?}",
+            report.mirroring
+        );
+        assert_eq!(report.endpoint_slices, Some(Vec::new()));
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_left_out_and_the_rest_is_told() {
+    let mut world = World::new(web(), [pod("p1", &["10.1.0.1"])]);
+    world.nodes = None;
+    let report = world.report();
+    assert!(report.endpoints.is_some() && report.endpoint_slices.is_none() && !report.in_order);
+    assert_eq!(said(&report.pods.unwrap()[0]), ["Endpoints: ready http:8080/TCP"]);
+    world.pods = None;
+    let report = world.report();
+    assert!(report.pods.is_none() && report.endpoints.is_none() && report.dns.is_some());
+    world.slices = None;
+    assert!(world.report().kube_proxy.is_none());
+}
+
+#[test]
+fn near_misses_here_and_elsewhere() {
+    let mut world = World::new(
+        web(),
+        [with(pod("typo", &["10.1.0.1"]), "/metadata/labels/app", json!("wbe"))],
+    );
+    world.everywhere = Some(vec![
+        with(pod("twin", &["10.1.0.2"]), "/metadata/namespace", json!("stage")),
+        pod("own", &[]),
+    ]);
+    let misses = world.report().near_misses;
+    let misses: Vec<_> = misses.iter().map(|it| (&*it.namespace, &*it.name, &*it.why)).collect();
+    let want = [
+        ("shop", "typo", r#"label app is "wbe", not "web""#),
+        (
+            "stage",
+            "twin",
+            "its labels match, but a Service has Pods of its own namespace only",
+        ),
+    ];
+    assert_eq!(misses, want);
+}
+
+#[test]
+fn variables_that_two_services_set_are_named() {
+    let mut world = World::new(web(), []);
+    let mut other = with(web(), "/metadata/name", json!("web-service"));
+    other["spec"]["clusterIP"] = json!("10.96.0.8");
+    world.services.as_mut().unwrap().push(other);
+    let environment = world.report().environment;
+    assert_eq!(environment.variables.len(), 8);
+    // `WEB_SERVICE_PORT` is 80 for the one and `tcp://10.96.0.8:80` for the other.
+    assert_eq!(
+        environment.notes,
+        ["Service web-service sets WEB_SERVICE_PORT too: which of the two wins is left to chance"]
+    );
+}

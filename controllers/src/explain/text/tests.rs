@@ -1,0 +1,82 @@
+use serde_json::json;
+
+use super::*;
+use crate::explain::fixtures::{World, pod, web, with};
+
+#[test]
+fn a_screen_for_a_person() {
+    let crashing = with(
+        pod("web-2", &["10.1.0.2"]),
+        "/status/conditions/0/status",
+        json!("False"),
+    );
+    let crashing = with(crashing, "/status/containerStatuses/0/ready", json!(false));
+    let crashing = with(
+        crashing,
+        "/status/containerStatuses/0/state",
+        json!({"waiting": {"reason": "CrashLoopBackOff"}}),
+    );
+    let stray = with(pod("web-3", &["10.1.0.3"]), "/metadata/labels/app", json!("webb"));
+    let report = World::new(web(), [pod("web-1", &["10.1.0.1"]), crashing, stray]).report();
+    let want = "\
+Service shop/web  ClusterIP 10.96.0.7
+  selector app=web
+  port http 80/TCP -> http
+
+Pods
+  in      web-1  10.1.0.1 on n1
+          Endpoints, IPv4 slices: ready -> http:8080/TCP
+  out     web-2  10.1.0.2 on n1
+          Endpoints, IPv4 slices: not ready -> http:8080/TCP
+          not ready since 2026-11-30T10:00:00Z: container main waits: CrashLoopBackOff
+
+Near misses
+  out     shop/web-3  label app is \"webb\", not \"web\"
+
+Endpoints
+  web  10.1.0.1 10.1.0.2 (not ready) -> http:8080/TCP  differs: there is none
+
+EndpointSlices
+  (new) IPv4  10.1.0.1 10.1.0.2 (not ready) -> http:8080/TCP  differs: there is none
+
+DNS, as stored now
+  web.shop.svc.cluster.local  A  10.96.0.7
+  _http._tcp.web.shop.svc.cluster.local  SRV  80 web.shop.svc.cluster.local
+  7.0.96.10.in-addr.arpa  PTR  web.shop.svc.cluster.local
+
+Environment of containers that start now in shop
+  WEB_SERVICE_HOST=10.96.0.7
+  WEB_SERVICE_PORT=80
+  WEB_SERVICE_PORT_HTTP=80
+  WEB_PORT=tcp://10.96.0.7:80
+  WEB_PORT_80_TCP=tcp://10.96.0.7:80
+  WEB_PORT_80_TCP_PROTO=tcp
+  WEB_PORT_80_TCP_PORT=80
+  WEB_PORT_80_TCP_ADDR=10.96.0.7
+
+kube-proxy, as stored now
+  10.96.0.7:80 TCP -> no endpoints
+  iptables  refuses connections to 10.96.0.7:80: no endpoints (REJECT)
+  nftables  refuses connections to 10.96.0.7:80: no endpoints (reject)
+  ipvs      refuses connections to 10.96.0.7:80: no endpoints (a virtual server without destinations)
+";
+    assert_eq!(render(&report, Style::Plain), want);
+    // The same words on a terminal, in colours and with glyphs.
+    let painted = render(&report, Style::Terminal);
+    assert!(
+        painted.contains("\x1b[32m✔ in    \x1b[0m") && painted.contains("\x1b[31m✘ out   \x1b[0m"),
+        "{painted}"
+    );
+    let codes = ["1", "32", "33", "31", "2", "0"].map(|code| format!("\x1b[{code}m"));
+    let bare = codes.iter().fold(painted, |text, code| text.replace(code, ""));
+    let bare: String = bare.replace("✔ ", "").replace("✘ ", "");
+    assert_eq!(bare, want);
+}
+
+#[test]
+fn long_lists_are_cut_and_counted() {
+    let pods = (0..30).map(|number| pod(&format!("web-{number:02}"), &[&format!("10.1.0.{number}")]));
+    let screen = render(&World::new(web(), pods).report(), Style::Plain);
+    assert!(screen.contains("and 10 more, 0 of them not wholly in"), "{screen}");
+    assert!(screen.contains("10.1.0.13 and 24 more -> http:8080/TCP"), "{screen}");
+}

@@ -1,0 +1,103 @@
+//! Which kinds are watched, and the tasks that do it.
+
+use kube::{Api, Client};
+use svcplane_runtime::metrics::Metrics;
+use svcplane_runtime::readiness::Readiness;
+use svcplane_runtime::supervise::Supervisor;
+use svcplane_runtime::watch::{self, ListStyle, Selection};
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::Controller;
+use crate::endpointslice::MANAGED_BY_LABEL;
+use crate::feed::{Feed, Watched};
+use crate::model::Manager;
+use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
+
+/// Which kinds are watched beside Services, Pods and Endpoints.
+pub struct Kinds {
+    /// Label selector of the slices, if any are.
+    pub slices: Option<String>,
+    nodes: bool,
+}
+
+impl Kinds {
+    /// What these controllers need.
+    pub fn of(running: &[Controller]) -> Self {
+        let managers = [Manager::Selector, Manager::Mirroring].into_iter();
+        let managers: Vec<&str> = managers
+            .filter(|manager| running.contains(&Controller::from(*manager)))
+            .map(Manager::as_str)
+            .collect();
+        let selector = || format!("{MANAGED_BY_LABEL} in ({})", managers.join(","));
+        Self {
+            slices: (!managers.is_empty()).then(selector),
+            nodes: running.contains(&Controller::Slices),
+        }
+    }
+
+    /// One for each kind, named after it.
+    pub fn readiness(&self) -> Vec<Readiness> {
+        let mut kinds = vec!["services", "pods", "endpoints"];
+        kinds.extend(self.slices.is_some().then_some("endpointslices"));
+        kinds.extend(self.nodes.then_some("nodes"));
+        kinds.into_iter().map(Readiness::new).collect()
+    }
+}
+
+/// Starts watches.
+pub struct Watches {
+    /// To the apiserver.
+    pub client: Client,
+    /// How the first state is fetched.
+    pub style: ListStyle,
+    /// Counts.
+    pub metrics: Metrics,
+    /// Where events go.
+    pub feed: Feed,
+}
+
+impl Watches {
+    /// Starts one for each kind; they run until `stop`.
+    pub fn start_all(
+        &self,
+        tasks: &mut Supervisor,
+        stop: &CancellationToken,
+        synced: &[Readiness],
+        slices: Option<&String>,
+    ) {
+        for ready in synced {
+            match ready.name() {
+                WireService::RESOURCE => self.start::<WireService>(tasks, stop, ready, None),
+                WirePod::RESOURCE => self.start::<WirePod>(tasks, stop, ready, None),
+                WireEndpoints::RESOURCE => self.start::<WireEndpoints>(tasks, stop, ready, None),
+                WireSlice::RESOURCE => self.start::<WireSlice>(tasks, stop, ready, slices.cloned()),
+                WireNode::RESOURCE => self.start::<WireNode>(tasks, stop, ready, None),
+                _ => {}
+            }
+        }
+    }
+
+    fn start<K: Watched>(
+        &self,
+        tasks: &mut Supervisor,
+        stop: &CancellationToken,
+        ready: &Readiness,
+        labels: Option<String>,
+    ) {
+        let feed = self.feed.clone();
+        let watch = watch::run(
+            K::RESOURCE,
+            Api::<K>::all(self.client.clone()),
+            Selection {
+                style: self.style,
+                labels,
+            },
+            self.metrics.watch(K::RESOURCE),
+            ready.clone(),
+            move |event| feed.event(event),
+        );
+        let until = stop.clone();
+        let watch = async move { until.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
+        tasks.spawn(format!("watch {}", K::RESOURCE), stop, watch);
+    }
+}

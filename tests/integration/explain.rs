@@ -1,0 +1,9 @@
+//! `svcplane explain` on a real apiserver: what a person sees of each kind of Service. Expected values are read from the apiserver's objects
+//! or written by hand.
+
+mod explain {
+    mod kinds;
+    mod pods;
+    mod rights;
+    mod run;
+}

@@ -1,0 +1,155 @@
+//! What is said of a Service that does not exist, to one who may not read everything, and where svcplane does not run.
+
+use std::path::Path;
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use svcplane_tests::cluster::{self, Cluster, Flavour};
+use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::slices;
+
+use super::run::{Ran, SOON, run, section, web, web_pod};
+
+#[tokio::test]
+async fn missing() {
+    let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
+    let key = format!("{}/web", namespace.name());
+    for args in [&[key.as_str()][..], &[&key, "-o", "json"], &[&key, "--check"]] {
+        let ran = run(&cluster::shared().kubeconfig(), args).await;
+        let want = format!("error: there is no Service web in namespace {}\n", namespace.name());
+        assert_eq!((ran.code, &*ran.stdout, ran.stderr), (1, "", want), "{args:?}");
+    }
+    let ran = run(&cluster::shared().kubeconfig(), &["web"]).await;
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.stderr.contains("NAMESPACE/NAME") && ran.stderr.lines().count() == 1,
+        "{}",
+        ran.stderr
+    );
+}
+
+/// Lets a user do this on these resources, in one namespace or everywhere.
+async fn grant(cluster: &Cluster, user: &str, namespace: Option<&TestNamespace>, rules: Value) {
+    let metadata = json!({"name": format!("explain-{user}")});
+    let subjects = json!([{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]);
+    let binding = |kind: &str| {
+        let role = json!({"kind": kind, "name": metadata["name"], "apiGroup": "rbac.authorization.k8s.io"});
+        json!({"metadata": metadata, "subjects": subjects, "roleRef": role})
+    };
+    let role = json!({"metadata": metadata, "rules": rules});
+    let params = PostParams::default();
+    fn parsed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+    match namespace {
+        Some(namespace) => {
+            namespace.api::<Role>().create(&params, &parsed(role)).await.unwrap();
+            namespace
+                .api::<RoleBinding>()
+                .create(&params, &parsed(binding("Role")))
+                .await
+                .unwrap();
+        }
+        None => {
+            let roles: Api<ClusterRole> = Api::all(cluster.client());
+            roles.create(&params, &parsed(role)).await.unwrap();
+            let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client());
+            bindings.create(&params, &parsed(binding("ClusterRole"))).await.unwrap();
+        }
+    }
+}
+
+/// Runs until the apiserver knows of the rights that were just granted.
+async fn run_when(kubeconfig: &Path, args: &[&str], ready: impl Fn(&Ran) -> bool) -> Ran {
+    let deadline = std::time::Instant::now() + SOON;
+    loop {
+        let ran = run(kubeconfig, args).await;
+        if ready(&ran) {
+            return ran;
+        }
+        assert!(std::time::Instant::now() < deadline, "{} {}", ran.stdout, ran.stderr);
+    }
+}
+
+/// Nobody keeps anything in this cluster, and the users may only read.
+#[tokio::test]
+async fn without_svcplane_and_with_few_rights() {
+    let builder = Cluster::builder(Flavour::DualStack)
+        .user("reader", &[])
+        .user("guest", &[])
+        .user("nobody", &[]);
+    let cluster = builder.start().await.unwrap();
+    let namespace = TestNamespace::create(&cluster).await.unwrap();
+    slices::node(namespace.client(), "node-1", Some("a")).await.unwrap();
+    web(&namespace).port("http", 80, 8080).create(&namespace).await.unwrap();
+    web_pod(&namespace, "p1")
+        .ip("10.1.0.1")
+        .create(&namespace)
+        .await
+        .unwrap();
+    let key = format!("{}/web", namespace.name());
+
+    // The rights that the README names.
+    let core = |resources: &[&str], verb: &str| json!({"apiGroups": [""], "resources": resources, "verbs": [verb]});
+    let discovery = json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]});
+    let rules = json!([
+        core(&["services", "endpoints"], "get"),
+        core(&["services", "pods", "nodes"], "list"),
+        discovery
+    ]);
+    grant(&cluster, "reader", None, rules).await;
+    let reader = cluster.kubeconfig_for("reader");
+    let whole = run_when(&reader, &[&key], |ran| {
+        ran.code == 0 && !ran.stdout.contains("Not read")
+    })
+    .await;
+    let pods = [
+        "in      p1  10.1.0.1 on node-1",
+        "Endpoints, IPv4 slices: ready -> http:8080/TCP",
+    ];
+    assert_eq!(section(&whole.stdout, "Pods"), pods);
+    assert_eq!(
+        section(&whole.stdout, "Endpoints"),
+        ["web  10.1.0.1 -> http:8080/TCP  differs: there is none"]
+    );
+    let slices = ["(new) IPv4  10.1.0.1 -> http:8080/TCP  differs: there is none"];
+    assert_eq!(section(&whole.stdout, "EndpointSlices"), slices);
+    let checked = run(&reader, &[&key, "--check"]).await;
+    assert_eq!((checked.code, &*checked.stderr, checked.stdout), (1, "", whole.stdout));
+
+    let rules = json!([
+        core(&["services"], "get"),
+        core(&["services", "pods"], "list"),
+        discovery
+    ]);
+    grant(&cluster, "guest", Some(&namespace), rules).await;
+    let guest = cluster.kubeconfig_for("guest");
+    let told = run_when(&guest, &[&key], |ran| {
+        ran.code == 0 && section(&ran.stdout, "Not read").len() == 3
+    })
+    .await;
+    let want = [
+        "Pods of other namespaces: missing permission: list on pods".to_owned(),
+        format!(
+            "Endpoints: missing permission: get on endpoints in namespace {}",
+            namespace.name()
+        ),
+        "Nodes: missing permission: list on nodes".to_owned(),
+    ];
+    assert_eq!(section(&told.stdout, "Not read"), want);
+    assert_eq!(section(&told.stdout, "EndpointSlices"), ["not known"]);
+    assert_eq!(
+        run(&guest, &[&key, "--check"]).await.code,
+        1,
+        "what cannot be told is not in order"
+    );
+
+    let ran = run(&cluster.kubeconfig_for("nobody"), &[&key]).await;
+    let want = format!(
+        "error: missing permission: get on services in namespace {}; grant it to this account in its Role or ClusterRole\n",
+        namespace.name()
+    );
+    assert_eq!((ran.code, &*ran.stdout, ran.stderr), (1, "", want));
+}

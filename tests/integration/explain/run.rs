@@ -1,0 +1,70 @@
+//! Runs `svcplane explain` and takes its screen apart.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Service;
+use svcplane_tests::binaries;
+use svcplane_tests::cluster;
+use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::objects::{PodBuilder, ServiceBuilder, pod, service};
+use svcplane_tests::slices;
+use tokio::process::Command;
+
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// How it ended.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+pub async fn run(kubeconfig: &Path, args: &[&str]) -> Ran {
+    let mut command = Command::new(binaries::svcplane().unwrap());
+    command.arg("explain").args(args).env("KUBECONFIG", kubeconfig);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(SOON, command.output())
+        .await
+        .expect("it ends by itself")
+        .unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The screen of a Service of the shared cluster.
+pub async fn screen(namespace: &TestNamespace, name: &str) -> String {
+    let key = format!("{}/{name}", namespace.name());
+    let ran = run(&cluster::shared().kubeconfig(), &[&key]).await;
+    assert_eq!((ran.code, &*ran.stderr), (0, ""), "{key}");
+    ran.stdout
+}
+
+/// The lines under the headings that begin so.
+pub fn section<'a>(screen: &'a str, heading: &str) -> Vec<&'a str> {
+    let lines = screen.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
+    lines.take_while(|line| !line.is_empty()).map(str::trim).collect()
+}
+
+pub async fn namespace() -> TestNamespace {
+    let namespace = TestNamespace::served().await.unwrap();
+    slices::node(namespace.client(), "node-1", Some("a")).await.unwrap();
+    namespace
+}
+
+/// Selects what no other test has.
+pub fn web(namespace: &TestNamespace) -> ServiceBuilder {
+    service("web").selector("app", namespace.name())
+}
+
+pub fn web_pod(namespace: &TestNamespace, name: &str) -> PodBuilder {
+    pod(name).label("app", namespace.name())
+}
+
+pub fn cluster_ip(service: &Service) -> String {
+    service.spec.as_ref().unwrap().cluster_ip.clone().unwrap()
+}

@@ -1,0 +1,80 @@
+//! Hand-made Endpoints are mirrored into slices on a real apiserver.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::objects::{endpoints, service};
+use svcplane_tests::slices::MANAGED_BY;
+
+const OURS: &str = "endpointslicemirroring-controller.k8s.io";
+
+#[tokio::test]
+async fn hand_made_endpoints_are_mirrored_as_long_as_they_are_to_be() {
+    let namespace = TestNamespace::served().await.unwrap();
+    service("db").port("", 3306, 3306).create(&namespace).await.unwrap();
+    endpoints("db")
+        .subset(&["192.0.2.42"], &[("", 3306)])
+        .create(&namespace)
+        .await
+        .unwrap();
+    let mirrored = ["IPv4 192.0.2.42/r?? -> :3306/TCP"];
+    let all = namespace.slices_become("db", &mirrored).await.unwrap();
+    assert_eq!(all[0].metadata.labels.as_ref().unwrap()[MANAGED_BY], OURS);
+    assert_eq!(all[0].metadata.owner_references.as_ref().unwrap()[0].kind, "Endpoints");
+
+    // Somebody edits the mirror.
+    let name = all[0].metadata.name.clone().unwrap();
+    let emptied = Patch::Merge(json!({"endpoints": []}));
+    namespace
+        .slices()
+        .patch(&name, &PatchParams::default(), &emptied)
+        .await
+        .unwrap();
+    namespace.slices_become("db", &mirrored).await.unwrap();
+
+    let skip =
+        |value| Patch::Merge(json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": value}}}));
+    namespace
+        .endpoints()
+        .patch("db", &PatchParams::default(), &skip(Some("true")))
+        .await
+        .unwrap();
+    namespace.slices_become("db", &[]).await.unwrap();
+    namespace
+        .endpoints()
+        .patch("db", &PatchParams::default(), &skip(None))
+        .await
+        .unwrap();
+    namespace.slices_become("db", &mirrored).await.unwrap();
+
+    namespace
+        .endpoints()
+        .delete("db", &DeleteParams::default())
+        .await
+        .unwrap();
+    namespace.slices_become("db", &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_service_that_goes_takes_its_mirrors_with_it() {
+    let namespace = TestNamespace::served().await.unwrap();
+    service("db").port("", 3306, 3306).create(&namespace).await.unwrap();
+    endpoints("db")
+        .subset(&["192.0.2.42", "2001:db8::42"], &[("", 3306)])
+        .create(&namespace)
+        .await
+        .unwrap();
+    namespace
+        .slices_become(
+            "db",
+            &["IPv4 192.0.2.42/r?? -> :3306/TCP", "IPv6 2001:db8::42/r?? -> :3306/TCP"],
+        )
+        .await
+        .unwrap();
+    namespace
+        .services()
+        .delete("db", &DeleteParams::default())
+        .await
+        .unwrap();
+    namespace.slices_become("db", &[]).await.unwrap();
+}
