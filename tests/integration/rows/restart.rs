@@ -47,7 +47,11 @@ async fn written_by_a_restart(side: &mut Side) -> Vec<String> {
 async fn touch(side: &Side, service: &str) {
     let touched = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
     let params = PatchParams::default();
-    side.namespace.services().patch(service, &params, &touched).await.unwrap();
+    side.namespace
+        .services()
+        .patch(service, &params, &touched)
+        .await
+        .unwrap();
 }
 
 async fn versions(namespace: &TestNamespace) -> BTreeMap<String, Option<String>> {

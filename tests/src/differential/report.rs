@@ -106,7 +106,10 @@ impl Difference {
     /// Whether it is of the same kind, so that a shorter stream with it explains this one.
     pub fn is_like(&self, other: &Self) -> bool {
         let kind = |it: &Self| it.object.split(' ').next().map(str::to_owned);
-        self.key.is_some() == other.key.is_some() && kind(self) == kind(other)
+        // In brackets: how the round was compared.
+        let what = |it: &Self| it.what.split(" (").next().map(str::to_owned);
+        let is_same_thing = self.key.is_none() || what(self) == what(other);
+        self.key.is_some() == other.key.is_some() && kind(self) == kind(other) && is_same_thing
     }
 
     /// Everything about it.

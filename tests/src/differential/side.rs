@@ -88,6 +88,7 @@ impl Side {
         for space in std::mem::take(&mut self.spaces) {
             self.empty(&space).await?;
         }
+        self.delete_nodes().await?;
         let run = Alphanumeric.sample_string(&mut rand::rng(), 6).to_ascii_lowercase();
         for number in 0..SPACES {
             let name = format!("d{number}-{run}");

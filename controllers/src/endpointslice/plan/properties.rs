@@ -24,6 +24,8 @@ enum Step {
     Lose(usize),
     /// A slice is there twice.
     Double(usize),
+    /// Somebody takes all endpoints out of a slice.
+    Clear(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -35,6 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..6_usize).prop_map(Step::Limit),
         1 => (0..8_usize).prop_map(Step::Lose),
         1 => (0..8_usize).prop_map(Step::Double),
+        1 => (0..8_usize).prop_map(Step::Clear),
     ]
 }
 
@@ -81,6 +84,14 @@ impl World {
             Step::Double(which) => {
                 if let Some(slice) = self.slices.get(*which).cloned() {
                     self.apply(Operation::Create(slice.content.clone()));
+                }
+                None
+            }
+            Step::Clear(which) => {
+                if let Some(slice) = self.slices.get(*which).cloned() {
+                    let mut content = slice.content.clone();
+                    content.endpoints.clear();
+                    self.apply(Operation::Update(slice, content));
                 }
                 None
             }
@@ -160,6 +171,8 @@ proptest! {
             world.carry_out(plan)?;
             prop_assert_eq!(world.listing(), world.expected());
             prop_assert!(world.slices.iter().all(|it| it.content.endpoints.len() <= world.max));
+            let empty = world.slices.iter().filter(|it| it.content.endpoints.is_empty()).count();
+            prop_assert_eq!(empty, usize::from(world.pods.is_empty()), "a slice without endpoints says that there are none");
             prop_assert!(world.plan().is_empty(), "{:?}", world.plan());
             (due, all_due) = (BTreeSet::new(), false);
         }

@@ -260,3 +260,32 @@ fn a_service_without_pods_has_one_empty_slice() {
     assert!(world.slices[0].content.ports.is_empty());
     assert!(world.plan().is_empty());
 }
+
+/// The reference keeps slices without endpoints as long as others have such ports.
+#[test]
+fn a_slice_without_endpoints_goes_unless_it_is_needed() {
+    let cleared = |it: &mut Slice| it.content.endpoints.clear();
+    let mut world = World::new(web(), 2).with_slices(&[0, 0]).with_pods(3);
+    let ports = World::new(web(), 2).with_pods(1).with_slices(&[1]).slices[0]
+        .content
+        .ports
+        .clone();
+    tampered(&mut world, |it| it.content.ports = ports);
+    assert_eq!(counts(&world.plan()), [0, 2, 0], "both are filled");
+    world.settle();
+    assert_eq!(world.sizes(), [2, 1]);
+    tampered(&mut world, cleared);
+    assert_eq!(counts(&world.plan()), [0, 1, 0], "it is filled again");
+    world.settle();
+    world.set_pods(2);
+    world.pods.remove("p2");
+    tampered(&mut world, cleared);
+    world.settle();
+    assert_eq!(world.sizes(), [1, 1]);
+    let empty = world.content_of_new_slice();
+    world.apply(Operation::Create(empty.clone()));
+    let mut with_ports = empty;
+    with_ports.ports = world.slices[0].content.ports.clone();
+    world.apply(Operation::Create(with_ports));
+    assert_eq!(counts(&world.plan()), [0, 0, 2], "nobody needs them");
+}

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::super::ops;
@@ -44,6 +44,15 @@ impl Side {
     pub async fn delete_node(&self, name: &str) -> Result<String> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         outcome("Node", nodes.delete(name, &DeleteParams::default())).await
+    }
+
+    /// Deletes all Nodes: a new stream begins without any.
+    pub async fn delete_nodes(&self) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        nodes
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await?;
+        Ok(())
     }
 
     /// The reference does not look at a change of CPUs, and counts all Nodes anew when one comes.
