@@ -107,6 +107,6 @@ async fn the_reference_does_not_miss_a_slice_that_it_has_not_written() {
     a_slice_goes_after_a_restart(&mut side).await;
     side.never_lists("web", "10.1.0.1").await;
     // Until something happens to the Service.
-    touch(side, "web").await;
+    touch(&side, "web").await;
     side.namespace.slices_become("web", &ONE).await.unwrap();
 }
