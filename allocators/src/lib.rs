@@ -1,0 +1,16 @@
+//! Which values of a range are free, who holds the others, and which one is given next. Pure: time, randomness and the replicas at work
+//! are arguments; nothing here waits, writes or reads a clock.
+//!
+//! * [`address`]: the text of addresses and CIDRs, in the one form that is stored.
+//! * [`interval`]: sets of values as intervals.
+//! * [`node_ports`]: `--service-node-port-range`, and what each port of a Service needs.
+//! * [`range`](mod@range): the values of a ServiceCIDR or of the nodePort range that can be given, and their bands.
+//! * [`slots`]: the places `0..n` of a range as a set of used ones, and the next free one in a few steps at any fill.
+//! * [`value`]: what a range is made of: addresses of either family, nodePorts.
+
+pub mod address;
+pub mod interval;
+pub mod node_ports;
+pub mod range;
+pub mod slots;
+pub mod value;
