@@ -1,8 +1,15 @@
 //! Which values of a range are free, who holds the others, and which one is given next. Pure: time, randomness and the replicas at work
 //! are arguments; nothing here waits, writes or reads a clock.
 //!
+//! ```text
+//! value ─► interval ─► range ─► slots     what there is, and where the next free one is
+//!                        └──────┬─────────┘
+//! service, pools ──────────► books        who holds what, and who gets what
+//! ```
+//!
 //! * [`address`]: the text of addresses and CIDRs, in the one form that is stored.
 //! * [`books`]: every value of the ranges with its state, and the choice of the next one at admission.
+//! * [`freshness`]: whether what a watch has told is recent enough to choose by.
 //! * [`interval`]: sets of values as intervals.
 //! * [`node_ports`]: `--service-node-port-range`, and what each port of a Service needs.
 //! * [`pools`]: the specs of ClusterIPPools and NodePortPools.
@@ -13,6 +20,7 @@
 
 pub mod address;
 pub mod books;
+pub mod freshness;
 pub mod interval;
 pub mod node_ports;
 pub mod pools;

@@ -16,18 +16,18 @@ fn port(number: u16) -> NodePort {
     NodePort::new(number).unwrap()
 }
 
-fn service(name: &str) -> ServiceKey {
+pub(super) fn service(name: &str) -> ServiceKey {
     ServiceKey::new("marsh", name)
 }
 
-fn owner(name: &str, created: i64) -> Owner {
+pub(super) fn owner(name: &str, created: i64) -> Owner {
     Owner {
         created,
         service: service(name),
     }
 }
 
-fn named(name: &str) -> ChoiceKey {
+pub(super) fn named(name: &str) -> ChoiceKey {
     ChoiceKey {
         namespace: "marsh".into(),
         requester: Requester::Named(name.into()),
@@ -35,7 +35,7 @@ fn named(name: &str) -> ChoiceKey {
     }
 }
 
-fn generated(prefix: &str) -> ChoiceKey {
+pub(super) fn generated(prefix: &str) -> ChoiceKey {
     ChoiceKey {
         requester: Requester::Generated {
             prefix: prefix.into(),
@@ -45,7 +45,7 @@ fn generated(prefix: &str) -> ChoiceKey {
     }
 }
 
-fn cidr(text: &str) -> RangeSpec<Ipv4Addr> {
+pub(super) fn cidr(text: &str) -> RangeSpec<Ipv4Addr> {
     RangeSpec {
         range: ValueRange::ipv4(text.parse().unwrap(), Registry::default()),
         ready: true,
@@ -68,7 +68,7 @@ fn node_ports(range: &str) -> (Book<NodePort>, Instant) {
     (book, start + 10 * SECOND)
 }
 
-fn terms(name: &str) -> PoolTerms {
+pub(super) fn terms(name: &str) -> PoolTerms {
     PoolTerms {
         name: name.into(),
         created: 0,
@@ -80,7 +80,7 @@ fn terms(name: &str) -> PoolTerms {
     }
 }
 
-fn enforced(name: &str) -> PoolTerms {
+pub(super) fn enforced(name: &str) -> PoolTerms {
     PoolTerms {
         enforce: true,
         ..terms(name)
@@ -98,9 +98,9 @@ fn spec(range: &str, reservations: &[(&str, &str)]) -> PoolSpec {
     }
 }
 
-type Pool<V> = (Arc<PoolTerms>, Arc<Holdings<V>>);
+pub(super) type Pool<V> = (Arc<PoolTerms>, Arc<Holdings<V>>);
 
-fn ip_pool(terms: PoolTerms, range: &str, reservations: &[(&str, &str)]) -> Pool<Ipv4Addr> {
+pub(super) fn ip_pool(terms: PoolTerms, range: &str, reservations: &[(&str, &str)]) -> Pool<Ipv4Addr> {
     let holdings = parse_cluster_ip_pool(&spec(range, reservations)).unwrap();
     (Arc::new(terms), Arc::new(holdings.ipv4))
 }
