@@ -9,6 +9,7 @@
 //!
 //! * [`address`]: the text of addresses and CIDRs, in the one form that is stored.
 //! * [`books`]: every value of the ranges with its state, and the choice of the next one at admission.
+//! * [`cluster_ips`]: the books of both IP families.
 //! * [`freshness`]: whether what a watch has told is recent enough to choose by.
 //! * [`interval`]: sets of values as intervals.
 //! * [`node_ports`]: `--service-node-port-range`, and what each port of a Service needs.
@@ -20,6 +21,7 @@
 
 pub mod address;
 pub mod books;
+pub mod cluster_ips;
 pub mod freshness;
 pub mod interval;
 pub mod node_ports;

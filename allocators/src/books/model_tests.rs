@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use super::tests::{cidr, enforced, generated, ip_pool, named, owner, service, terms};
+use super::tests::{cidr, enforced, generated, ip_pool, named, owner, service, set_pools, terms};
 use super::*;
 use crate::pools::{Holdings, PoolTerms};
 
@@ -31,7 +31,7 @@ fn all_ranges() -> Vec<RangeSpec<Ipv4Addr>> {
     ["10.96.0.0/25", "10.96.0.96/27", "10.96.1.0/28"].map(cidr).into()
 }
 
-type Pool = (Arc<PoolTerms>, Arc<Holdings<Ipv4Addr>>);
+type Pool = (Arc<PoolTerms>, Holdings<Ipv4Addr>);
 
 fn all_pools() -> Vec<Pool> {
     let late = PoolTerms {
@@ -567,7 +567,7 @@ fn run(rules: Rules, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 model.ranges = ranges;
             }
             Step::SetPools(pools) => {
-                book.set_pools(pools.clone(), now);
+                set_pools(&mut book, &pools, now);
                 model.set_pools(pools);
             }
             Step::SetMembers(count) => book.set_members("a", &members[..count.min(3)], now),

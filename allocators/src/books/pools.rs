@@ -141,7 +141,7 @@ fn listed(pools: &[Arc<str>]) -> String {
 
 impl<V: Value> Book<V> {
     /// All pools that there are, each with its values of this kind.
-    pub fn set_pools(&mut self, pools: impl IntoIterator<Item = (Arc<PoolTerms>, Arc<Holdings<V>>)>, now: Instant) {
+    pub fn set_pools<'a>(&mut self, pools: impl IntoIterator<Item = (Arc<PoolTerms>, &'a Holdings<V>)>, now: Instant) {
         self.advance(now);
         let reserved = self.entries.iter().filter(|(_, entry)| entry.reserved.is_some());
         for value in reserved.map(|(value, _)| *value).collect::<Vec<_>>() {
@@ -149,7 +149,7 @@ impl<V: Value> Book<V> {
         }
         let mut pools: Vec<_> = pools.into_iter().collect();
         pools.sort_by(|(left, _), (right, _)| (left.priority, &left.name).cmp(&(right.priority, &right.name)));
-        let settled = settle(pools.iter().map(|(terms, holdings)| (&**terms, &**holdings)));
+        let settled = settle(pools.iter().map(|(terms, holdings)| (&**terms, *holdings)));
         let mut reservations = Vec::new();
         self.pools.clear();
         for ((terms, holdings), settled) in pools.into_iter().zip(settled) {

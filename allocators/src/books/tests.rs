@@ -98,18 +98,20 @@ fn spec(range: &str, reservations: &[(&str, &str)]) -> PoolSpec {
     }
 }
 
-pub(super) type Pool<V> = (Arc<PoolTerms>, Arc<Holdings<V>>);
+pub(super) type Pool<V> = (Arc<PoolTerms>, Holdings<V>);
 
 pub(super) fn ip_pool(terms: PoolTerms, range: &str, reservations: &[(&str, &str)]) -> Pool<Ipv4Addr> {
     let holdings = parse_cluster_ip_pool(&spec(range, reservations)).unwrap();
-    (Arc::new(terms), Arc::new(holdings.ipv4))
+    (Arc::new(terms), holdings.ipv4)
 }
 
 fn port_pool(terms: PoolTerms, range: &str) -> Pool<NodePort> {
-    (
-        Arc::new(terms),
-        Arc::new(parse_node_port_pool(&spec(range, &[])).unwrap()),
-    )
+    (Arc::new(terms), parse_node_port_pool(&spec(range, &[])).unwrap())
+}
+
+pub(super) fn set_pools<V: Value>(book: &mut Book<V>, pools: &[Pool<V>], now: Instant) {
+    let pools = pools.iter().map(|(terms, holdings)| (Arc::clone(terms), holdings));
+    book.set_pools(pools, now);
 }
 
 /// From this one pool, enforced.
@@ -295,7 +297,7 @@ fn a_list_after_a_gap_frees_what_is_gone_and_never_what_is_used() {
 #[test]
 fn few_free_values_are_left_to_the_apiserver_unless_a_pool_is_enforced() {
     let (mut book, now) = addresses(&["10.96.0.0/25"]);
-    book.set_pools([ip_pool(enforced("all"), "10.96.0.0/25", &[])], now);
+    set_pools(&mut book, &[ip_pool(enforced("all"), "10.96.0.0/25", &[])], now);
     let names = only("all");
     let plain = Source::Pools {
         names: &names,
@@ -326,7 +328,7 @@ fn few_free_values_are_left_to_the_apiserver_unless_a_pool_is_enforced() {
 #[test]
 fn the_last_choice_that_came_to_nothing_goes_to_another_after_five_seconds() {
     let (mut book, now) = addresses(&["10.96.0.0/29"]);
-    book.set_pools([ip_pool(enforced("one"), "10.96.0.3", &[])], now);
+    set_pools(&mut book, &[ip_pool(enforced("one"), "10.96.0.3", &[])], now);
     let names = only("one");
     let chosen = book.choose(&named("web"), from(&names), 7, now).unwrap();
     let soon = now + SECOND * 4;
@@ -466,7 +468,11 @@ fn replicas_choose_from_different_values_until_their_own_are_gone() {
     for me in &all {
         let mut book = Book::new(Rules::ADDRESSES);
         book.set_ranges([cidr("10.96.0.0/20")], start);
-        book.set_pools([ip_pool(enforced("small"), "10.96.2.0-10.96.2.40", &[])], start);
+        set_pools(
+            &mut book,
+            &[ip_pool(enforced("small"), "10.96.2.0-10.96.2.40", &[])],
+            start,
+        );
         book.set_members(me, &all, start);
         let names = only("small");
         for number in 0..200_u64 {
@@ -494,8 +500,9 @@ fn replicas_choose_from_different_values_until_their_own_are_gone() {
 fn reservations_survive_deletion_and_nobody_else_gets_them() {
     let (mut book, now) = addresses(&["10.96.0.0/24"]);
     let reserved = ip("10.96.0.40");
-    book.set_pools(
-        [ip_pool(
+    set_pools(
+        &mut book,
+        &[ip_pool(
             enforced("p"),
             "10.96.0.40-10.96.0.43",
             &[("10.96.0.40", "marsh/web")],
@@ -534,7 +541,7 @@ fn reservations_survive_deletion_and_nobody_else_gets_them() {
             available: 0
         }
     );
-    book.set_pools([], now);
+    set_pools(&mut book, &[], now);
     assert_eq!(
         (book.state(reserved), range_counts(&book, now).reserved),
         (State::Free, 0)
@@ -548,7 +555,7 @@ fn a_pools_reuse_delay_holds_its_values_back() {
         reuse_delay: 60 * SECOND,
         ..terms("slow")
     };
-    book.set_pools([port_pool(slow, "30100-30101")], now);
+    set_pools(&mut book, &[port_pool(slow, "30100-30101")], now);
     book.set_service(owner("web", 1), [port(30_100), port(30_200)], now);
     book.remove_service(&service("web"), now);
     book.advance(now + 59 * SECOND);
@@ -563,7 +570,7 @@ fn a_pools_reuse_delay_holds_its_values_back() {
 #[test]
 fn without_a_pool_nothing_of_a_pool_is_chosen() {
     let (mut book, now) = addresses(&["10.96.0.0/24"]);
-    book.set_pools([ip_pool(terms("most"), "10.96.0.0-10.96.0.200", &[])], now);
+    set_pools(&mut book, &[ip_pool(terms("most"), "10.96.0.0-10.96.0.200", &[])], now);
     for number in 0..54 {
         let name = format!("web-{number}");
         let chosen = book.choose(&named(&name), Source::Ranges, number << 58, now).unwrap();
@@ -576,8 +583,9 @@ fn without_a_pool_nothing_of_a_pool_is_chosen() {
 #[test]
 fn a_pool_gives_only_what_the_apiserver_allocates_and_says_what_lies_outside() {
     let (mut book, now) = addresses(&["10.96.0.0/24"]);
-    book.set_pools(
-        [
+    set_pools(
+        &mut book,
+        &[
             ip_pool(terms("edge"), "10.96.0.0/24", &[]),
             ip_pool(terms("half"), "10.95.255.250-10.95.255.255", &[]),
             ip_pool(terms("out"), "10.97.0.0/24", &[]),
@@ -624,8 +632,9 @@ fn the_pools_that_serve_a_service_come_by_priority_then_name_and_enforced_ones_e
         mode: Mode::Disabled,
         ..enforced("disabled")
     };
-    book.set_pools(
-        [
+    set_pools(
+        &mut book,
+        &[
             port_pool(terms("b"), "30100-30109"),
             port_pool(terms("a"), "30110-30119"),
             port_pool(first, "30120-30129"),
@@ -681,8 +690,9 @@ fn whether_a_service_may_have_a_value() {
         mode: Mode::Drain,
         ..terms("draining")
     };
-    book.set_pools(
-        [
+    set_pools(
+        &mut book,
+        &[
             ip_pool(
                 enforced("fence"),
                 "10.96.0.32-10.96.0.39",
