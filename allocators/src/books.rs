@@ -27,6 +27,8 @@ mod time;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod replica_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
