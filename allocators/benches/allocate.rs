@@ -13,11 +13,13 @@
 )]
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bitvec::vec::BitVec;
 use criterion::{Criterion, criterion_group, criterion_main};
+use svcplane_allocators::books::{Book, RangeSpec, Rules, Source};
 use svcplane_allocators::range::{Registry, ValueRange};
+use svcplane_allocators::service::{ChoiceKey, Field, Owner, Requester, ServiceKey};
 use svcplane_allocators::slots::Slots;
 use svcplane_allocators::value::Value;
 
@@ -104,5 +106,33 @@ fn allocate(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, allocate);
+/// What a webhook pays for one choice: the books of a /16 that is half full, one of three replicas, and the choice taken back.
+fn choose(c: &mut Criterion) {
+    let (mut book, now) = (Book::new(Rules::ADDRESSES), Instant::now());
+    let range = ValueRange::ipv4("10.96.0.0/16".parse().unwrap(), Registry::default());
+    let order = permutation(range.len());
+    for (number, place) in order[..order.len() / 2].iter().enumerate() {
+        let owner = Owner {
+            created: 0,
+            service: ServiceKey::new("marsh", format!("web-{number}")),
+        };
+        book.set_service(owner, range.value(*place), now);
+    }
+    book.set_ranges([RangeSpec { range, ready: true }], now);
+    book.set_members("a", &["a", "b", "c"].map(Into::into), now);
+    let (now, mut random) = (now + Duration::from_secs(10), Random(7));
+    let key = ChoiceKey {
+        namespace: "marsh".into(),
+        requester: Requester::Named("heron".into()),
+        field: Field::ClusterIp,
+    };
+    c.bench_function("choose and withdraw", |b| {
+        b.iter(|| {
+            let choice = book.choose(&key, Source::Ranges, random.next(), now).unwrap();
+            book.withdraw(&key, black_box(choice.value), now);
+        });
+    });
+}
+
+criterion_group!(benches, allocate, choose);
 criterion_main!(benches);

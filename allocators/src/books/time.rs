@@ -14,6 +14,7 @@ impl<V: Value> Book<V> {
         while let Some((until, value)) = self.pending_until.first().copied()
             && until <= now
         {
+            self.pending_until.pop_first();
             if let Some(pending) = self.unpend(value) {
                 self.note(&pending, false, now);
                 if !self.rules.unconfirmed.is_zero() {
