@@ -1,6 +1,8 @@
 # What a person or a CI job does with this repository. Everything else is cargo.
 CARGO ?= cargo
 RELEASE := $${CARGO_TARGET_DIR:-target}/release
+# For commands that run in another directory.
+TARGET = $$(realpath -m $${CARGO_TARGET_DIR:-$(CURDIR)/target})
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +35,7 @@ differential: tools release-differential ## One random stream on svcplane's clus
 differential-proofs: tools release-differential ## Prove that the differential test can fail: controllers off, other limits, rules broken (about 20 minutes)
 	@$(RELEASE)/differential --prove --ops $(or $(OPS),600)
 
-soak: tools release-figures release-drills release-differential ## Restarts, fail-over and relists at size, drills, long differential streams, resumable (about 2.5 hours)
+soak: tools release-figures release-drills release-differential ## Restarts, fail-over and relists at size, drills, long differential streams, resumable (about 2.5 hours), and soak-allocators
 	@$(RELEASE)/figures restart
 	@$(RELEASE)/drills
 	@for seed in 1 2 3 4 5; do \
@@ -41,10 +43,21 @@ soak: tools release-figures release-drills release-differential ## Restarts, fai
 			--max-endpoints-per-slice $$([ $$seed = 5 ] && echo 5 || echo 100) || exit 1; \
 	done
 	@$(RELEASE)/differential --ops 20000 --seed 6 --state $${CARGO_TARGET_DIR:-target}/soak/seed-6
+	@$(MAKE) --no-print-directory soak-allocators
+
+# Overflow is checked as in a debug build; the directory of its own keeps other release builds as they are.
+soak-allocators: ## The property tests of the allocators with a million cases each (CASES=1000000)
+	@PROPTEST_CASES=$(or $(CASES),1000000) $(CARGO) test --release --target-dir $(TARGET)/soak-allocators -p svcplane-allocators --lib \
+		--config profile.release.overflow-checks=true --config profile.release.debug-assertions=true
 
 bench-controllers: tools release-bench-controllers ## Figures beside kube-controller-manager, into docs/figures (about 75 minutes; CONTROLLERS=endpoints|both; WORKLOADS=w4 SCALE=10 FIGURES=target/figures for a quick try)
 	@$(CARGO) build --profile dist -p svcplane
 	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-controllers --controllers $(or $(CONTROLLERS),both)
+
+bench-allocators: ## Allocation of addresses and nodePorts beside kube-apiserver's own allocators, into docs/figures (about 5 minutes, on a quiet machine; FIGURES=DIRECTORY for a try)
+	@$(CARGO) bench --quiet -p svcplane-allocators --bench allocate
+	@cd tests/tools && go build -trimpath -buildvcs=false -o $(TARGET)/bench-allocators ./allocators
+	@$(TARGET)/bench-allocators -criterion $(TARGET)/criterion -figures $(or $(FIGURES),docs/figures)
 
 # svcplane, and one program of the kit.
 release-%:
@@ -53,4 +66,4 @@ release-%:
 tools: ## Build the real etcd, kube-apiserver, kube-controller-manager and kubectl, once (KUBEBUILDER_ASSETS wins)
 	@tests/tools/build
 
-.PHONY: help run build test lint drills differential differential-proofs soak bench-controllers tools
+.PHONY: help run build test lint drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools
