@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +18,10 @@ pub const HEADLESS: &str = "None";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Service {
     /// Its metadata.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "object")]
     pub metadata: Metadata,
     /// Its specification.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "object")]
     pub spec: Spec,
 }
 
@@ -42,7 +44,7 @@ pub struct Metadata {
     pub labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "nullable")]
     pub annotations: BTreeMap<String, String>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub owner_references: Vec<OwnerReference>,
     #[serde(deserialize_with = "nullable")]
     pub finalizers: Vec<String>,
@@ -78,7 +80,7 @@ pub struct Spec {
     #[serde(deserialize_with = "nullable")]
     pub ip_families: Vec<String>,
     pub ip_family_policy: Option<String>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "objects")]
     pub ports: Vec<Port>,
     #[serde(deserialize_with = "nullable")]
     pub selector: BTreeMap<String, String>,
@@ -183,6 +185,16 @@ impl<'de> Deserialize<'de> for TargetPort {
 /// The type that has neither address nor allocated ports.
 pub const EXTERNAL_NAME: &str = "ExternalName";
 
+impl Service {
+    /// Reads one from JSON.
+    ///
+    /// # Errors
+    /// It is no object, or a field has a wrong type.
+    pub fn parse(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text).map(|Object(service)| service)
+    }
+}
+
 impl Spec {
     /// Is it of this type?
     pub fn is(&self, service_type: &str) -> bool {
@@ -205,6 +217,38 @@ impl Spec {
     }
 }
 
+/// An object or null. Without this a list would do, read by position.
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    nullable(deserializer).map(|Object(object)| object)
+}
+
+/// A list of objects, or null.
+fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let objects: Vec<Object<T>> = nullable(deserializer)?;
+    Ok(objects.into_iter().map(|Object(object)| object).collect())
+}
+
+#[derive(Default)]
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, fields: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(fields)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
@@ -217,9 +261,21 @@ mod tests {
     fn null_is_absent_and_the_unknown_is_skipped() {
         let text = r#"{"kind":"Service","metadata":{"name":"web","labels":null,"managedFields":[{"a":[1]}]},
             "spec":{"ports":null,"clusterIPs":null,"selector":null,"later":{"x":1}},"status":{"loadBalancer":{}}}"#;
-        let service: Service = serde_json::from_str(text).unwrap();
+        let service = Service::parse(text).unwrap();
         assert_eq!(service.metadata.name, "web");
         assert_eq!(service.spec, Spec::default());
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        for text in [
+            "[]",
+            r#"{"spec":[]}"#,
+            r#"{"spec":{"ports":[[]]}}"#,
+            r#"{"metadata":{"ownerReferences":[1]}}"#,
+        ] {
+            assert!(Service::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

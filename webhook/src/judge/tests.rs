@@ -1,3 +1,6 @@
+//! The judge by hand-made examples, each with the fields and reasons that the apiserver names, and by random ones.
+#![allow(clippy::needless_pass_by_value, reason = "examples are literals")]
+
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
