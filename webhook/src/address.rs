@@ -6,6 +6,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 /// Why an apiserver with `StrictIPCIDRValidation` refuses a text that the lenient reader takes; what would be right.
 pub type Doubt = String;
 
@@ -38,16 +40,27 @@ impl Written {
         }
     }
 
-    /// What the strict reader has against it.
+    /// What the strict reader has against it, and what would be right.
     pub fn doubt(self, text: &str) -> Option<Doubt> {
-        let use_this = |why: &str| Some(format!("{why}; use {:?}", self.address.to_string()));
+        let why = self.against(text)?;
+        Some(format!("{why}; use {:?}", self.address.to_string()))
+    }
+
+    fn against(self, text: &str) -> Option<&'static str> {
         if self.mapped {
-            return use_this("an IPv4-mapped address is taken for IPv4 by some programs and for IPv6 by others");
+            Some("an IPv4-mapped address is taken for IPv4 by some programs and for IPv6 by others")
+        } else if text.parse::<IpAddr>().is_err() {
+            Some("leading zeros are read as octal by some programs")
+        } else {
+            None
         }
-        if text.parse::<IpAddr>().is_err() {
-            return use_this("leading zeros are read as octal by some programs");
+    }
+
+    fn in_ipv6(self) -> Ipv6Addr {
+        match self.address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
         }
-        None
     }
 }
 
@@ -85,23 +98,28 @@ impl WrittenRange {
     /// What the strict reader has against it.
     pub fn doubt(self, text: &str) -> Option<Doubt> {
         let (address, length) = text.split_once('/')?;
-        if let Some(doubt) = self.written.doubt(address) {
-            return Some(doubt);
-        }
-        if length != self.length.to_string() {
-            return Some(format!(
-                "leading zeros in the prefix length; use \"{address}/{}\"",
-                self.length
-            ));
-        }
-        let range = ipnet::IpNet::new(self.written.address, self.length).ok()?.trunc();
-        if range.addr() != self.written.address {
-            return Some(format!(
-                "bits are set beyond the prefix length; use {:?}",
-                range.to_string()
-            ));
-        }
-        None
+        let host_bits = |range: IpNet| range.addr() != range.trunc().addr();
+        let why = if let Some(why) = self.written.against(address) {
+            why
+        } else if length != self.length.to_string() {
+            "leading zeros in the prefix length"
+        } else if host_bits(self.range()?) {
+            "bits are set beyond the prefix length"
+        } else {
+            return None;
+        };
+        Some(format!("{why}; use {:?}", self.range()?.trunc().to_string()))
+    }
+
+    /// IPv4-mapped ranges as IPv4 ones, where they are short enough for that.
+    fn range(self) -> Option<IpNet> {
+        let address = self.written.address;
+        let length = match (self.written.mapped, self.length) {
+            (true, 96..) => self.length - 96,
+            (true, _) => return IpNet::new(self.written.in_ipv6().into(), self.length).ok(),
+            (false, length) => length,
+        };
+        IpNet::new(address, length).ok()
     }
 }
 
@@ -261,7 +279,19 @@ mod tests {
         assert!(doubt("010.0.0.1").ends_with("use \"10.0.0.1\""));
         assert!(doubt("::ffff:10.0.0.1").ends_with("use \"10.0.0.1\""));
         let range = |text: &str| WrittenRange::parse(text).unwrap().doubt(text).unwrap();
-        assert!(range("10.0.0.5/24").ends_with("use \"10.0.0.0/24\""));
+        for (text, right) in [
+            ("10.0.0.5/24", "10.0.0.0/24"),
+            ("010.0.0.5/024", "10.0.0.0/24"),
+            ("10.0.0.0/024", "10.0.0.0/24"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.0.0.0/80", "::/80"),
+        ] {
+            assert!(
+                range(text).ends_with(&format!("use {right:?}")),
+                "{text}: {}",
+                range(text)
+            );
+        }
     }
 
     proptest! {

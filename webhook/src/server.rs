@@ -26,6 +26,7 @@ use tracing::warn;
 
 use crate::admission::{Admission, Endpoint, no_review};
 use crate::certificate::{Certificates, tls};
+use crate::review::NotAReview;
 
 /// The largest body that is read: what the apiserver takes itself.
 pub const LARGEST_BODY: usize = 3 << 20;
@@ -52,8 +53,30 @@ pub struct Server {
     address: SocketAddr,
 }
 
-struct Shared {
-    admission: Admission,
+/// Who answers. A test has one of its own, to look over the apiserver's shoulder.
+pub trait Reviewer: Send + Sync + 'static {
+    /// Answers the body of a request.
+    ///
+    /// # Errors
+    /// It is no review that could be answered.
+    fn review(&self, endpoint: Endpoint, body: &[u8]) -> Result<Vec<u8>, NotAReview>;
+
+    /// A request was answered with this code because it held no review, or came at a bad time.
+    fn refused(&self, code: StatusCode);
+}
+
+impl Reviewer for Admission {
+    fn review(&self, endpoint: Endpoint, body: &[u8]) -> Result<Vec<u8>, NotAReview> {
+        Self::review(self, endpoint, body)
+    }
+
+    fn refused(&self, code: StatusCode) {
+        self.metrics().refused_request(code);
+    }
+}
+
+struct Shared<R> {
+    reviewer: R,
     /// In KiB of bodies.
     budget: Semaphore,
 }
@@ -80,12 +103,12 @@ impl Server {
     /// TLS cannot be set up; never in practice.
     pub async fn run(
         self,
-        admission: Admission,
+        reviewer: impl Reviewer,
         certificates: Certificates,
         stop: CancellationToken,
     ) -> Result<(), rustls::Error> {
         let acceptor = TlsAcceptor::from(Arc::new(tls(certificates)?));
-        let router = router(admission);
+        let router = router(reviewer);
         let mut connections = JoinSet::new();
         let mut by_age: VecDeque<Known> = VecDeque::new();
         loop {
@@ -143,23 +166,23 @@ fn make_room(by_age: &mut VecDeque<Known>) -> bool {
     }
 }
 
-fn router(admission: Admission) -> Router {
+fn router<R: Reviewer>(reviewer: R) -> Router {
     let shared = Arc::new(Shared {
-        admission,
+        reviewer,
         budget: Semaphore::new(BODY_BUDGET / 1024),
     });
-    let on = |endpoint| post(move |shared: State<Arc<Shared>>, request: Request| answer(endpoint, shared, request));
+    let on = |endpoint| post(move |shared: State<Arc<Shared<R>>>, request: Request| answer(endpoint, shared, request));
     Router::new()
         .route("/mutate", on(Endpoint::Mutate))
         .route("/validate", on(Endpoint::Validate))
         .with_state(shared)
 }
 
-async fn answer(endpoint: Endpoint, State(shared): State<Arc<Shared>>, request: Request) -> Response {
+async fn answer<R: Reviewer>(endpoint: Endpoint, State(shared): State<Arc<Shared<R>>>, request: Request) -> Response {
     match shared.read_and_review(endpoint, request).await {
         Ok(review) => ([(header::CONTENT_TYPE, "application/json")], Body::from(review)).into_response(),
         Err((code, words)) => {
-            shared.admission.metrics().refused_request(code);
+            shared.reviewer.refused(code);
             (code, words).into_response()
         }
     }
@@ -167,7 +190,7 @@ async fn answer(endpoint: Endpoint, State(shared): State<Arc<Shared>>, request: 
 
 type Refused = (StatusCode, String);
 
-impl Shared {
+impl<R: Reviewer> Shared<R> {
     async fn read_and_review(&self, endpoint: Endpoint, request: Request) -> Result<Vec<u8>, Refused> {
         let (head, body) = request.into_parts();
         check_content_type(&head.headers)?;
@@ -190,7 +213,7 @@ impl Shared {
                 return Err((StatusCode::REQUEST_TIMEOUT, words));
             }
         };
-        self.admission
+        self.reviewer
             .review(endpoint, &body)
             .map_err(|error| (StatusCode::BAD_REQUEST, no_review(&error)))
     }

@@ -187,11 +187,14 @@ fn same_node_port(case: &Case<'_>, found: &mut Findings) {
     each(case, |i, port| {
         if port.node_port != 0 && !seen.insert((port.protocol.clone(), port.node_port)) {
             let value = if prepare::is_chosen(port.node_port) {
-                format!("the nodePort of {}/{} will be", port.port, port.protocol)
+                format!(
+                    "entries of port {} share one, and an earlier one has this protocol",
+                    port.port
+                )
             } else {
-                format!("{}/{} is", port.node_port, port.protocol)
+                format!("an earlier entry of this protocol has {}", port.node_port)
             };
-            let message = format!("{value} that of an earlier entry; use another protocol or another port");
+            let message = format!("{value}; use another protocol or another port");
             found.duplicate(format!("spec.ports[{i}].nodePort"), message);
         }
     });
@@ -202,9 +205,8 @@ fn same_port(case: &Case<'_>, found: &mut Findings) {
     each(case, |i, port| {
         if !seen.insert((port.protocol.clone(), port.port)) {
             let message = format!(
-                "{}/{} is there already; remove one of them",
-                port.port,
-                quoted(&port.protocol)
+                "an earlier entry of this protocol has port {}; remove one of them",
+                port.port
             );
             found.duplicate(format!("spec.ports[{i}]"), message);
         }

@@ -163,20 +163,22 @@ pub(super) fn infer_families(new: &mut Spec) {
     }
 }
 
-/// Addresses to be chosen, where a rule can see that there will be one.
+/// A second address to be chosen, where a rule can see that there will be one: beside `None`, too.
 pub(super) fn allocate_addresses(new: &mut Spec, old: Option<&Spec>) {
     let Some(old) = old else {
         return;
     };
     let was_headless = old.cluster_ips.first().is_some_and(|ip| ip == HEADLESS);
-    let upgraded = old.ip_families.len() == 1 && new.ip_families.len() == 2;
+    // Without families it gets the cluster's, both of them.
+    let gets_two = new.ip_families.len() == 2 || (new.ip_families.is_empty() && !is_single_stack(new));
+    let upgraded = old.ip_families.len() == 1 && gets_two;
     if old.is(EXTERNAL_NAME) || was_headless || !upgraded || new.cluster_ips.len() != 1 {
         return;
     }
-    let chosen = if new.ip_families.last().is_some_and(|family| family == "IPv6") {
-        "::"
-    } else {
+    let chosen = if new.ip_families.last().is_some_and(|family| family == "IPv4") {
         "0.0.0.0"
+    } else {
+        "::"
     };
     new.cluster_ips.push(chosen.to_owned());
 }

@@ -311,6 +311,11 @@ fn changes() {
             stored(json!({"clusterIP": "None", "ipFamilyPolicy": "RequireDualStack"})),
             vec!["spec.clusterIPs Invalid", "spec.clusterIPs[0] Invalid"],
         ),
+        (
+            json!({}),
+            with(json!({"clusterIP": "None", "ipFamilyPolicy": "RequireDualStack", "selector": {"a": "b"}})),
+            vec!["spec.clusterIPs Invalid", "spec.clusterIPs[0] Invalid"],
+        ),
         // B61.
         (
             dual.clone(),
