@@ -31,25 +31,27 @@ impl Endpoint {
     }
 }
 
+/// What is done with a Service that the apiserver would refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EarlyValidation {
+    /// It is not judged.
+    Off,
+    /// Its faults become Warnings: for an apiserver that is newer than the rules here, which may accept what they forbid.
+    Warn,
+    /// It is refused.
+    #[default]
+    Refuse,
+}
+
 /// What the cluster's owner has decided.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Judge Services before the apiserver does (`--early-validation`).
-    pub early_validation: bool,
+    pub early_validation: EarlyValidation,
     /// Refuse what cannot be read, instead of leaving it to the apiserver.
     pub strict: bool,
     /// Which external addresses Services may have.
     pub external_ips: ExternalIps,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            early_validation: true,
-            strict: false,
-            external_ips: ExternalIps::Allow,
-        }
-    }
 }
 
 /// Answers reviews. Never panics and never waits, whatever the bytes.
@@ -129,26 +131,25 @@ impl Admission {
     }
 
     fn mutate(&self, request: &Request<'_>, new: &Service, old: Option<&Service>) -> Answer {
-        if !self.settings.early_validation {
-            return Answer::default();
-        }
-        let found = judge(new, old);
-        let mut answer = if found.causes().is_empty() {
-            Answer::default()
-        } else {
-            let name = if new.metadata.name.is_empty() {
-                &new.metadata.generate_name
-            } else {
-                &new.metadata.name
-            };
-            let name = if name.is_empty() {
-                request.name.as_deref().unwrap_or_default()
-            } else {
-                name
-            };
-            Answer::refused(Refusal::invalid(name, found.causes(), found.left_out()))
+        let refuses = match self.settings.early_validation {
+            EarlyValidation::Off => return Answer::default(),
+            EarlyValidation::Warn => false,
+            EarlyValidation::Refuse => true,
         };
-        answer.warnings = doubts(&found);
+        let found = judge(new, old);
+        let mut answer = Answer::default();
+        if refuses && !found.causes().is_empty() {
+            let names = [
+                &*new.metadata.name,
+                &*new.metadata.generate_name,
+                request.name.as_deref().unwrap_or_default(),
+            ];
+            let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+            answer.refusal = Some(Refusal::invalid(name, found.causes(), found.left_out()));
+        } else {
+            answer.warnings.extend(found.causes().iter().map(ToString::to_string));
+        }
+        answer.warnings.extend(doubts(&found));
         answer
     }
 
@@ -158,11 +159,8 @@ impl Admission {
         if !refused.is_empty() && !being_deleted {
             return Answer::refused(Refusal::forbidden(&new.metadata.name, &refused));
         }
-        let warnings = match old {
-            // The name does not change, and neither does what there is to say about it.
-            Some(_) => Vec::new(),
-            None => environment::warnings(new, request.namespace.as_deref().unwrap_or(&new.metadata.namespace)),
-        };
+        let namespace = request.namespace.as_deref().unwrap_or(&new.metadata.namespace);
+        let warnings = environment::warnings(new, old, namespace);
         Answer {
             warnings,
             ..Answer::default()
@@ -171,9 +169,9 @@ impl Admission {
 }
 
 /// What an apiserver with the gate on will refuse. kubectl shows it above the refusal.
-fn doubts(found: &Findings) -> Vec<String> {
-    let warning = |cause: &Cause| format!("{cause} (refused where the gate StrictIPCIDRValidation is on)");
-    found.doubts().iter().map(warning).collect()
+fn doubts(found: &Findings) -> impl Iterator<Item = String> {
+    let doubts = found.doubts().iter();
+    doubts.map(|cause| format!("{cause} (refused where the gate StrictIPCIDRValidation is on)"))
 }
 
 /// A request that is no review, in words for the apiserver's log.

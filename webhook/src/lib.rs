@@ -12,7 +12,7 @@
 //! * [`admission`]: from a body to its answer.
 //! * [`cause`]: what is wrong with which field.
 //! * [`certificate`]: what the server shows, renewed while it serves.
-//! * [`environment`]: legal names that make trouble in Pods.
+//! * [`environment`]: legal values that make trouble in Pods.
 //! * [`judge`](mod@judge): would the apiserver take this Service?
 //! * [`metrics`]: what is counted.
 //! * [`names`]: the formats of names.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::cause::{Cause, MOST_CAUSES};
+use crate::cause::{Cause, MOST_CAUSES, quoted};
 
 /// The `apiVersion` of a review.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
@@ -177,7 +177,7 @@ impl Refusal {
         Self {
             code: 422,
             reason: "Invalid",
-            message: format!("Service {name:?} is invalid: {}{more}", words.join("; ")),
+            message: format!("Service {} is invalid: {}{more}", quoted(name), words.join("; ")),
             name: name.to_owned(),
             causes: causes.to_vec(),
         }
@@ -189,7 +189,7 @@ impl Refusal {
         Self {
             code: 403,
             reason: "Forbidden",
-            message: format!("Service {name:?} is not allowed: {}", words.join("; ")),
+            message: format!("Service {} is not allowed: {}", quoted(name), words.join("; ")),
             name: name.to_owned(),
             causes: causes.to_vec(),
         }

@@ -45,7 +45,7 @@ fn a_service_that_the_apiserver_would_refuse_is_refused_with_all_its_faults() {
 #[test]
 fn what_is_not_judged_is_allowed() {
     let off = Settings {
-        early_validation: false,
+        early_validation: EarlyValidation::Off,
         ..Settings::default()
     };
     let object = bad();
@@ -63,6 +63,18 @@ fn what_is_not_judged_is_allowed() {
         let answer = answered(settings, Endpoint::Mutate, &request);
         assert_eq!(answer, json!({"uid": "u", "allowed": true}), "{request}");
     }
+}
+
+#[test]
+fn a_newer_apiserver_is_warned_and_not_overruled() {
+    let newer = Settings {
+        early_validation: EarlyValidation::Warn,
+        ..Settings::default()
+    };
+    let answer = answered(newer, Endpoint::Mutate, &json!({"object": bad()}));
+    assert_eq!(answer["allowed"], true);
+    let warning = "spec.type: \"Foo\" is not known; use ClusterIP, ExternalName, LoadBalancer, NodePort";
+    assert_eq!(answer["warnings"][0], warning);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The judge by hand-made examples, each with the fields and reasons that the apiserver names, and by random ones.
 #![allow(clippy::needless_pass_by_value, reason = "examples are literals")]
 
-use proptest::collection::{btree_map, vec};
-use proptest::prelude::*;
+mod random;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -431,109 +431,79 @@ fn a_service_full_of_faults_has_a_short_answer() {
     assert!(found.left_out() > 50_000);
 }
 
-/// Values near the rules: every one is legal somewhere.
-fn value() -> impl Strategy<Value = Value> {
-    const TEXTS: [&str; 26] = [
-        "",
-        "None",
-        "IPv4",
-        "IPv6",
-        "SingleStack",
-        "PreferDualStack",
-        "RequireDualStack",
-        "ClusterIP",
-        "NodePort",
-        "LoadBalancer",
-        "ExternalName",
-        "Local",
-        "Cluster",
-        "TCP",
-        "UDP",
-        "10.96.0.7",
-        "fd00::7",
-        "::ffff:1.2.3.4",
-        "a/b",
-        "127.0.0.1",
-        "10.0.0.0/8",
-        "web",
-        "Web",
-        ".",
-        "ClientIP",
-        "é",
-    ];
-    prop_oneof![
-        proptest::sample::select(&TEXTS[..]).prop_map(Value::from),
-        proptest::sample::select(vec![-1, 0, 1, 80, 31000, 65535, 65536, 1 << 40, i64::MIN, i64::MAX])
-            .prop_map(Value::from),
-        any::<bool>().prop_map(Value::from),
-        Just(Value::Null),
-        ".*".prop_map(Value::from),
-    ]
-}
-
-fn object(fields: &'static [&'static str]) -> impl Strategy<Value = Value> {
-    btree_map(proptest::sample::select(fields), value(), 0..6).prop_map(|fields| json!(fields))
-}
-
-fn any_service() -> impl Strategy<Value = Value> {
-    let port = object(&["name", "port", "protocol", "targetPort", "nodePort", "appProtocol"]);
-    let spec = object(&[
-        "type",
-        "clusterIP",
-        "ipFamilyPolicy",
-        "externalName",
-        "sessionAffinity",
-        "loadBalancerClass",
-        "allocateLoadBalancerNodePorts",
-        "externalTrafficPolicy",
-        "internalTrafficPolicy",
-        "trafficDistribution",
-        "healthCheckNodePort",
-    ]);
-    let metadata = object(&["name", "generateName", "generation", "deletionGracePeriodSeconds"]);
-    let lists = ("clusterIPs", "ipFamilies", "externalIPs", "loadBalancerSourceRanges");
-    let texts = || vec(value(), 0..4);
-    (
-        metadata,
-        spec,
-        vec(port, 0..4),
-        texts(),
-        texts(),
-        texts(),
-        texts(),
-        any::<u8>(),
-    )
-        .prop_map(move |(metadata, mut spec, ports, a, b, c, d, which)| {
-            let fields = spec.as_object_mut().unwrap();
-            let given = [(lists.0, a), (lists.1, b), (lists.2, c), (lists.3, d), ("ports", ports)];
-            for (bit, (name, list)) in given.into_iter().enumerate() {
-                if which >> bit & 1 == 1 {
-                    fields.insert(name.into(), list.into());
-                }
-            }
-            json!({"metadata": metadata, "spec": spec})
-        })
-}
-
-proptest! {
-    #[test]
-    fn nothing_panics(new in any_service(), old in any_service()) {
-        let read = |value: Value| serde_json::from_value::<Service>(value).ok();
-        if let (Some(new), Some(old)) = (read(new), read(old)) {
-            judge(&new, None);
-            judge(&new, Some(&old));
-            judge(&old, Some(&old));
-        }
+/// B53: a port's name is a DNS label of at most 63 characters, that of a target port an IANA name of at most 15.
+#[test]
+fn two_kinds_of_port_names() {
+    let one = |port: Value| json!({"ports": [port]});
+    let two =
+        |first: Value, second: Value| json!({"ports": [{"port": 80, "name": first}, {"port": 81, "name": second}]});
+    for (spec, refused) in [
+        (one(json!({"port": 80, "name": "a".repeat(40)})), vec![]),
+        (
+            one(json!({"port": 80, "targetPort": "sixteen-chars-xx"})),
+            vec!["spec.ports[0].targetPort Invalid"],
+        ),
+        (
+            one(json!({"port": 80, "targetPort": "8080"})),
+            vec!["spec.ports[0].targetPort Invalid"],
+        ),
+        (two(json!("web"), Value::Null), vec!["spec.ports[1].name Required"]),
+        (two(json!("web"), json!("web")), vec!["spec.ports[1].name Duplicate"]),
+        (one(json!({"port": 80})), vec![]),
+        (
+            one(json!({"port": 80, "name": "Web"})),
+            vec!["spec.ports[0].name Invalid"],
+        ),
+    ] {
+        assert_eq!(created(spec.clone()), refused, "{spec}");
     }
+    let found = judge(&service(one(json!({"port": 80, "name": "Web"})), json!({})), None);
+    let message =
+        "\"Web\": use lower-case letters, digits and '-', with a letter or digit at both ends; \"web\" would do";
+    assert_eq!(found.causes()[0].message, message);
+}
 
-    /// What is stored and legal can be sent again.
-    #[test]
-    fn the_same_again_is_taken(service in any_service()) {
-        if let Ok(service) = serde_json::from_value::<Service>(service)
-            && judge(&service, None).causes().is_empty()
-        {
-            let again = judge(&service, Some(&service));
-            prop_assert_eq!(again.causes(), &[]);
-        }
+/// B54: the pair of protocol and number counts.
+#[test]
+fn the_same_port_twice() {
+    let pair = |a: Value, b: Value| {
+        let (mut a, mut b) = (a, b);
+        (a["name"], b["name"]) = (json!("a"), json!("b"));
+        json!({"type": "NodePort", "ports": [a, b]})
+    };
+    let tcp = |port: u16| json!({"port": port, "protocol": "TCP"});
+    let udp = |port: u16| json!({"port": port, "protocol": "UDP"});
+    let at = |mut port: Value| {
+        port["nodePort"] = json!(31_090);
+        port
+    };
+    for (spec, refused) in [
+        (
+            pair(tcp(80), tcp(80)),
+            vec!["spec.ports[1] Duplicate", "spec.ports[1].nodePort Duplicate"],
+        ),
+        (pair(tcp(80), udp(80)), vec![]),
+        (pair(at(tcp(80)), at(tcp(81))), vec!["spec.ports[1].nodePort Invalid"]),
+        (pair(at(tcp(80)), at(udp(80))), vec![]),
+    ] {
+        assert_eq!(created(spec.clone()), refused, "{spec}");
+    }
+}
+
+/// B56.
+#[test]
+fn external_names() {
+    for (name, refused) in [
+        ("mirror.example.net.", vec![]),
+        ("db_north.example.net", vec!["spec.externalName Invalid"]),
+        ("Mirror.example.net", vec!["spec.externalName Invalid"]),
+        ("192.0.2.15", vec![]),
+        ("", vec!["spec.externalName Required"]),
+    ] {
+        assert_eq!(
+            created(json!({"type": "ExternalName", "externalName": name})),
+            refused,
+            "{name}"
+        );
     }
 }

@@ -278,3 +278,26 @@ async fn answers_under_way_are_finished() {
     assert_eq!(response(&mut busy).await.0, 200);
     server.task.await.unwrap().unwrap();
 }
+
+/// Whoever opens connections and asks nothing makes room for others; those who ask keep theirs.
+#[tokio::test]
+async fn idle_connections_make_room() {
+    let mut tasks = JoinSet::new();
+    let mut known = |asked: bool| Known {
+        task: tasks.spawn(std::future::pending::<()>()),
+        asked: Arc::new(AtomicBool::new(asked)),
+    };
+    let mut by_age: VecDeque<Known> = (0..MOST_CONNECTIONS).map(|i| known(i != 7)).collect();
+    let idle = by_age[7].task.clone();
+    assert!(make_room(&mut by_age));
+    assert_eq!(by_age.len(), MOST_CONNECTIONS - 1);
+    by_age.push_back(known(true));
+    assert!(!make_room(&mut by_age), "all of them ask");
+    tokio::task::yield_now().await;
+    assert!(idle.is_finished());
+    by_age[0].task.abort();
+    while !by_age[0].task.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    assert!(make_room(&mut by_age), "one has ended");
+}
