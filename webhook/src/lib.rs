@@ -1,0 +1,35 @@
+//! svcplane's admission webhook: AdmissionReview in, verdict and JSON Patch out.
+//!
+//! ```text
+//! apiserver ──TLS──► server ──body──► admission ──► review (read) ──► judge ─► findings ──► review (answer)
+//!                      ▲                                 └──► policy, environment
+//!            certificate, renewed while it serves
+//! ```
+//!
+//! Only [`server`] does I/O. Nothing here asks the apiserver anything.
+//!
+//! * [`address`]: addresses and ranges as the apiserver reads them.
+//! * [`admission`]: from a body to its answer.
+//! * [`cause`]: what is wrong with which field.
+//! * [`certificate`]: what the server shows, renewed while it serves.
+//! * [`environment`]: legal values that make trouble in Pods.
+//! * [`judge`](mod@judge): would the apiserver take this Service?
+//! * [`metrics`]: what is counted.
+//! * [`names`]: the formats of names.
+//! * [`policy`]: which external addresses Services may have.
+//! * [`review`]: AdmissionReview v1.
+//! * [`server`]: HTTP over TLS within limits.
+//! * [`service`]: a Service as far as it is judged.
+
+pub mod address;
+pub mod admission;
+pub mod cause;
+pub mod certificate;
+pub mod environment;
+pub mod judge;
+pub mod metrics;
+pub mod names;
+pub mod policy;
+pub mod review;
+pub mod server;
+pub mod service;
