@@ -16,13 +16,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use svcplane_runtime::connections::Connections;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 use crate::admission::{Admission, Endpoint, no_review};
 use crate::certificate::{Certificates, tls};
@@ -109,33 +109,18 @@ impl Server {
     ) -> Result<(), rustls::Error> {
         let acceptor = TlsAcceptor::from(Arc::new(tls(certificates)?));
         let router = router(reviewer);
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::on(self.listener);
         let mut by_age: VecDeque<Known> = VecDeque::new();
-        loop {
-            let stream = tokio::select! {
-                () = stop.cancelled() => break,
-                Some(_) = connections.join_next() => continue,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        // Mostly too many open files: they do not become fewer by trying at once.
-                        warn!(%error, "cannot accept a connection");
-                        sleep(Duration::from_millis(100)).await;
-                        continue;
-                    }
-                },
-            };
+        while let Some(stream) = connections.next(&stop).await {
             if !make_room(&mut by_age) {
                 continue;
             }
             let asked = Arc::new(AtomicBool::new(false));
             let served = connection::serve(stream, acceptor.clone(), router.clone(), asked.clone(), stop.clone());
-            let task = connections.spawn(served);
+            let task = connections.serve(served);
             by_age.push_back(Known { task, asked });
         }
-        drop(self.listener);
-        // What is left after this is dropped with the set.
-        _ = timeout(DRAIN_LIMIT, async { while connections.join_next().await.is_some() {} }).await;
+        connections.drain(DRAIN_LIMIT).await;
         Ok(())
     }
 }

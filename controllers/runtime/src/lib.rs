@@ -8,6 +8,7 @@
 //! * [`api`]: one call under a deadline, its outcome in the classes that callers act on.
 //! * [`args`]: flag values in kube-controller-manager's syntax.
 //! * [`client`]: how we connect, with kube's silent retries off.
+//! * [`connections`]: the connections of a server, from the first to the last.
 //! * [`events`]: Events behind a bounded queue, aggregated and rate-limited.
 //! * [`leader`]: leader election by Lease, and the term that writers check.
 //! * [`metrics`]: Prometheus metrics of the kit, under client-go's names.
@@ -20,6 +21,7 @@ pub mod admin;
 pub mod api;
 pub mod args;
 pub mod client;
+pub mod connections;
 pub mod events;
 pub mod leader;
 pub mod metrics;

@@ -11,12 +11,13 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::args::InvalidFlag;
+use crate::connections::Connections;
 
 /// How many connections there are at most.
 pub(super) const MOST_CONNECTIONS: usize = 64;
@@ -59,36 +60,18 @@ impl Server {
 
     /// Serves until `stop`, then lets answers under way end.
     pub(super) async fn run(self, router: Router, stop: CancellationToken) {
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::on(self.listener);
         let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
-        loop {
-            let stream = tokio::select! {
-                () = stop.cancelled() => break,
-                Some(_) = connections.join_next() => continue,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        // Mostly too many open files: they do not become fewer by trying at once.
-                        warn!(%error, "cannot accept a connection");
-                        sleep(Duration::from_secs(1)).await;
-                        continue;
-                    }
-                },
-            };
+        while let Some(stream) = connections.next(&stop).await {
             by_age.retain(|connection| !connection.is_finished());
             if by_age.len() >= MOST_CONNECTIONS
                 && let Some(oldest) = by_age.pop_front()
             {
                 oldest.abort();
             }
-            by_age.push_back(connections.spawn(serve(stream, router.clone(), stop.clone())));
+            by_age.push_back(connections.serve(serve(stream, router.clone(), stop.clone())));
         }
-        drop(self.listener);
-        // What is left after this is dropped with the set.
-        _ = timeout(LAST_ANSWER_LIMIT, async {
-            while connections.join_next().await.is_some() {}
-        })
-        .await;
+        connections.drain(LAST_ANSWER_LIMIT).await;
     }
 }
 
