@@ -73,6 +73,9 @@ pub enum Cause {
     TriggerOverCapacity,
     /// Trigger time: the reference writes at every sync for a Service that carries the controllers' own labels.
     TriggerReservedLabels,
+    /// Trigger time: the reference writes slices of topology mode `Auto` at every sync while one of their ready endpoints is in no zone
+    /// that counts.
+    TriggerOutsideZones,
 }
 
 /// How often each cause was taken.

@@ -18,6 +18,14 @@ pub fn fault(world: &World, content: &SlicesContent) -> Option<&'static str> {
     })
 }
 
+/// Whether a ready endpoint is in no zone whose Nodes count: the reference never has its hint for good.
+pub fn is_outside_zones(world: &World, content: &SlicesContent) -> bool {
+    let shares = shares(world.nodes.values());
+    let counts = |zone: &String| shares.as_ref().is_some_and(|shares| shares.contains_key(zone.as_str()));
+    let mut ready = content.endpoints().filter(|it| it.ready == Some(true));
+    shares.is_some() && ready.any(|it| !it.zone.as_ref().is_some_and(counts))
+}
+
 /// The share of each zone in the CPUs of the Nodes that count; `None` if one of them lacks a zone or CPUs, or if there are
 /// fewer than two zones.
 fn shares<'a>(nodes: impl Iterator<Item = &'a Node>) -> Option<BTreeMap<&'a str, f64>> {

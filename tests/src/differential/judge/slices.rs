@@ -232,6 +232,10 @@ fn same(owned: &Owned, ours: Option<&Sliced>, theirs: Option<&Sliced>, facts: &S
         Verdict::Exempt(Cause::TriggerInBurst)
     } else if facts.retried {
         Verdict::Exempt(Cause::TriggerAfterRetry)
+    } else if facts.world.services.get(&owned.key).is_some_and(Service::is_auto)
+        && ours.is_some_and(|ours| hints::is_outside_zones(facts.world, &ours.content))
+    {
+        Verdict::Exempt(Cause::TriggerOutsideZones)
     } else {
         Verdict::Different("the trigger time of slices differs")
     }

@@ -1,3 +1,4 @@
+use super::super::super::snapshot::Group;
 use super::*;
 
 fn node(zone: Option<&str>, cpus: u32) -> Node {
@@ -98,4 +99,31 @@ fn a_zone_gets_no_more_than_its_share_and_what_is_to_spare() {
         None,
         "its own zone, which takes no part"
     );
+}
+
+#[test]
+fn an_endpoint_may_be_in_a_zone_that_does_not_count() {
+    let outside = |nodes: &[Node], endpoints: Vec<Listed>| {
+        let mut world = World::default();
+        let named = nodes.iter().enumerate();
+        world.nodes = named
+            .map(|(number, node)| (format!("n{number}"), node.clone()))
+            .collect();
+        let group = Group {
+            endpoints,
+            ..Group::default()
+        };
+        let groups = [("IPv4 :80/TCP".to_owned(), group)].into();
+        is_outside_zones(&world, &SlicesContent { groups })
+    };
+    let master = Node {
+        control_plane: true,
+        ..node(Some("c"), 4)
+    };
+    let nodes = [node(Some("a"), 4), node(Some("b"), 4), master];
+    let (a, c) = (listed(Some("a"), true, Some("a")), listed(Some("c"), true, Some("c")));
+    assert!(!outside(&nodes, vec![a.clone(), listed(Some("c"), false, None)]));
+    assert!(outside(&nodes, vec![a.clone(), c.clone()]));
+    assert!(outside(&nodes, vec![a.clone(), listed(None, true, None)]));
+    assert!(!outside(&nodes[1..], vec![a, c]), "there can be no hints at all");
 }
