@@ -21,6 +21,13 @@ struct Change {
     instead: &'static str,
 }
 
+impl Change {
+    /// How often the line is there.
+    fn times_in(&self, text: &str) -> usize {
+        text.lines().filter(|line| *line == self.line).count()
+    }
+}
+
 const CHANGES: [Change; 5] = [
     Change {
         name: "another capacity: 999 addresses instead of 1000",
@@ -31,8 +38,8 @@ const CHANGES: [Change; 5] = [
     Change {
         name: "a rule broken: finished Pods are listed",
         file: "controllers/src/endpoints/compute.rs",
-        line: "    if pod.phase == Phase::Finished || (pod.terminating && !service.publish_not_ready) {",
-        instead: "    if pod.terminating && !service.publish_not_ready {",
+        line: "    if pod.phase == Phase::Finished {",
+        instead: "    if pod.phase == Phase::Finished && pod.terminating {",
     },
     Change {
         name: "a rule broken: the latest change gives the trigger time",
@@ -132,7 +139,7 @@ fn build(change: &Change) -> Result<PathBuf> {
     copy(workspace, &tree)?;
     let file = tree.join(change.file);
     let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-    let found = text.lines().filter(|line| *line == change.line).count();
+    let found = change.times_in(&text);
     ensure!(
         found == 1,
         "{}: the line to change is there {found} times: {}",
@@ -176,4 +183,18 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_that_is_changed_is_there_once() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for change in &CHANGES {
+            let text = fs::read_to_string(root.join(change.file)).unwrap();
+            assert_eq!(change.times_in(&text), 1, "{}: {}", change.file, change.line);
+        }
+    }
 }
