@@ -9,7 +9,7 @@ use serde_json::json;
 use svcplane_tests::cluster;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{create_pods, pod, service};
-use svcplane_tests::proxy::{Action, FaultProxy, Match, Refusal, Times, WatchEnd};
+use svcplane_tests::proxy::{Action, FaultProxy, Match, Record, Refusal, Times, WatchEnd};
 use svcplane_tests::subsets::lines;
 use svcplane_tests::svcplane::{Replica, Svcplane, alone};
 use tokio::sync::MutexGuard;
@@ -44,6 +44,13 @@ impl Rig {
 
     fn proxy(&self) -> &FaultProxy {
         self.replica.proxy()
+    }
+
+    /// The writes of the Endpoints, once each has its reply: what a write does is seen before that.
+    async fn answered_writes(&self) -> Vec<Record> {
+        let writes = Match::writes("endpoints").name("web");
+        let answered = |all: &[Record]| all.iter().all(|it| it.status.is_some());
+        self.proxy().wait_requests(&writes, SOON, answered).await.unwrap()
     }
 
     /// Changes the Pod and waits until the Endpoints say so.
@@ -111,7 +118,7 @@ async fn late_events_of_our_own_writes_cost_neither_a_write_nor_time() {
         "each change took {took:?}: it waits for the event of the last"
     );
     rig.namespace.caught_up().await.unwrap();
-    let writes = rig.proxy().requests(&Match::writes("endpoints").name("web"));
+    let writes = rig.answered_writes().await;
     assert_eq!(writes.len(), 1 + changes.len(), "one to create, one per change");
     assert!(
         writes.iter().all(|it| matches!(it.status, Some(200 | 201))),
@@ -132,7 +139,7 @@ async fn events_of_our_own_writes_that_never_come_cost_nothing() {
     dropped.remove();
     rig.namespace.caught_up().await.unwrap();
     rig.follows().await;
-    let writes = rig.proxy().requests(&Match::writes("endpoints").name("web"));
+    let writes = rig.answered_writes().await;
     let statuses: Vec<_> = writes.iter().map(|it| it.status).collect();
     assert_eq!(statuses[0], Some(201));
     assert_eq!(statuses[1..], [Some(200); 6], "one per change");
