@@ -42,8 +42,8 @@ async fn the_endpoints_of_the_apiserver_are_left_to_it() {
     // Changed by hand, deleted by hand, Service changed by hand: the apiserver's affair.
     let note = Patch::Merge(json!({ "metadata": { "labels": { "a": "1" } }, "subsets": null }));
     default.endpoints().patch("kubernetes", &params, &note).await.unwrap();
-    let label = Patch::Merge(json!({ "metadata": { "labels": { "b": "2" } } }));
-    default.services().patch("kubernetes", &params, &label).await.unwrap();
+    let label = json!({ "metadata": { "labels": { "b": "2" } } });
+    default.patch_service("kubernetes", &label).await.unwrap();
     default.caught_up().await.unwrap();
     apiservers_own(&default, |found| lines(found) == lines(&before)).await;
     default

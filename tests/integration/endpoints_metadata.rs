@@ -25,15 +25,6 @@ async fn web(namespace: &TestNamespace, name: &str, ip: &str) {
     pod(name).label("app", "web").ip(ip).create(namespace).await.unwrap();
 }
 
-async fn patch_service(namespace: &TestNamespace, name: &str, patch: Value) {
-    let patch = Patch::Merge(patch);
-    namespace
-        .services()
-        .patch(name, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-}
-
 async fn patch_endpoints(namespace: &TestNamespace, name: &str, patch: Value) -> Endpoints {
     let patch = Patch::Merge(patch);
     namespace
@@ -67,14 +58,18 @@ async fn labels_are_the_services_and_follow_them() {
         !created.annotations().contains_key("example.org/note"),
         "annotations are not copied"
     );
-    patch_service(
-        &namespace,
-        "web",
-        json!({ "metadata": { "labels": { "a": null, "b": "3", "c": "4" } } }),
-    )
-    .await;
+    namespace
+        .patch_service(
+            "web",
+            &json!({ "metadata": { "labels": { "a": null, "b": "3", "c": "4" } } }),
+        )
+        .await
+        .unwrap();
     labels_become(&namespace, "web", &[("b", "3"), ("c", "4"), ours]).await;
-    patch_service(&namespace, "web", json!({ "metadata": { "labels": null } })).await;
+    namespace
+        .patch_service("web", &json!({ "metadata": { "labels": null } }))
+        .await
+        .unwrap();
     labels_become(&namespace, "web", &[ours]).await;
 }
 
@@ -115,7 +110,10 @@ async fn what_the_user_put_there_survives_and_foreign_labels_do_not() {
         "ownerReferences": [owner],
     } });
     let marked = patch_endpoints(&namespace, "web", mine).await;
-    patch_service(&namespace, "web", json!({ "metadata": { "labels": { "b": "2" } } })).await;
+    namespace
+        .patch_service("web", &json!({ "metadata": { "labels": { "b": "2" } } }))
+        .await
+        .unwrap();
     let ours = (MANAGED_BY, "endpoint-controller");
     let written = labels_become(&namespace, "web", &[("a", "1"), ("b", "2"), ours]).await;
     web(&namespace, "two", "10.1.0.2").await;
@@ -197,7 +195,10 @@ async fn the_headless_label_is_put_right_by_the_next_write() {
     namespace.caught_up().await.unwrap();
     let after = namespace.endpoints().get("web").await.unwrap();
     assert_eq!(after.resource_version(), without.resource_version());
-    patch_service(&namespace, "web", json!({ "metadata": { "labels": { "a": "1" } } })).await;
+    namespace
+        .patch_service("web", &json!({ "metadata": { "labels": { "a": "1" } } }))
+        .await
+        .unwrap();
     labels_become(&namespace, "web", &[("a", "1"), headless, ours]).await;
 }
 
@@ -231,7 +232,10 @@ async fn the_trigger_time_says_when_what_was_written_happened() {
         .unwrap();
     assert_eq!(trigger_time(&flipped), Some("2091-02-03T04:05:06Z"));
 
-    patch_service(&namespace, "web", json!({ "metadata": { "labels": { "a": "1" } } })).await;
+    namespace
+        .patch_service("web", &json!({ "metadata": { "labels": { "a": "1" } } }))
+        .await
+        .unwrap();
     let labels = [("a", "1"), (MANAGED_BY, "endpoint-controller")];
     let edited = labels_become(&namespace, "web", &labels).await;
     assert_eq!(trigger_time(&edited), None, "an edit of the Service has no time");

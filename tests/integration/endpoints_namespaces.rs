@@ -101,12 +101,8 @@ async fn what_cannot_be_created_in_a_namespace_that_goes_is_not_missed() {
     let told = proxy.requests(&Match::writes("events").namespace(namespace.name()));
     assert!(told.is_empty(), "{told:?}");
 
-    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    namespace
-        .services()
-        .patch("held", &PatchParams::default(), &free)
-        .await
-        .unwrap();
+    let free = json!({ "metadata": { "finalizers": null } });
+    namespace.patch_service("held", &free).await.unwrap();
     let namespaces: Api<Namespace> = Api::all(namespace.client());
     eventually_gone("namespace", DEADLINE, &namespaces, namespace.name())
         .await

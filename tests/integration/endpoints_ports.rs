@@ -1,6 +1,6 @@
 //! Where the ports of Endpoints come from, and the order in which everything is stored.
 
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use serde_json::json;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{PodBuilder, pod, service};
@@ -112,22 +112,13 @@ async fn a_headless_service_without_ports_lists_its_pods_alone() {
         .await
         .unwrap();
     let ports = json!({ "spec": { "ports": [{ "name": "http", "port": 80, "targetPort": "http" }] } });
-    let params = PatchParams::default();
-    namespace
-        .services()
-        .patch("sanderling", &params, &Patch::Merge(ports))
-        .await
-        .unwrap();
+    namespace.patch_service("sanderling", &ports).await.unwrap();
     namespace
         .endpoints_become("sanderling", &["10.3.0.2 -> http:8080/TCP"])
         .await
         .unwrap();
     let none = json!({ "spec": { "ports": null } });
-    namespace
-        .services()
-        .patch("sanderling", &params, &Patch::Merge(none))
-        .await
-        .unwrap();
+    namespace.patch_service("sanderling", &none).await.unwrap();
     namespace
         .endpoints_become("sanderling", &["10.3.0.1 10.3.0.2 !10.3.0.3"])
         .await
@@ -200,12 +191,8 @@ async fn changes_of_the_services_ports_are_followed() {
         (json!([{ "port": 83 }]), &["10.5.0.1 -> :83/TCP"]),
     ];
     for (ports, subsets) in table {
-        let patch = Patch::Merge(json!({ "spec": { "ports": ports } }));
-        namespace
-            .services()
-            .patch("web", &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        let patch = json!({ "spec": { "ports": ports } });
+        namespace.patch_service("web", &patch).await.unwrap();
         namespace.endpoints_become("web", subsets).await.unwrap();
     }
 }

@@ -45,15 +45,6 @@ async fn patch_pod(namespace: &TestNamespace, name: &str, patch: Value) {
         .unwrap();
 }
 
-async fn patch_service(namespace: &TestNamespace, name: &str, patch: Value) {
-    let patch = Patch::Merge(patch);
-    namespace
-        .services()
-        .patch(name, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-}
-
 #[tokio::test]
 async fn changes_of_pods_that_do_not_matter() {
     let namespace = TestNamespace::served_behind_proxy().await.unwrap();
@@ -170,7 +161,7 @@ async fn changes_of_services_that_do_not_matter() {
         json!({ "spec": { "selector": { "app": "web" }, "internalTrafficPolicy": "Local" } }),
         json!({ "spec": { "type": "ClusterIP", "externalTrafficPolicy": null } }),
     ] {
-        patch_service(&namespace, "web", change).await;
+        namespace.patch_service("web", &change).await.unwrap();
     }
     namespace.caught_up().await.unwrap();
     assert_eq!(methods(&namespace, "web"), [Method::POST]);
@@ -196,12 +187,13 @@ async fn reserved_labels_on_a_service() {
             .await
             .unwrap();
         for round in 0..5 {
-            patch_service(
-                &namespace,
-                name,
-                json!({ "metadata": { "annotations": { "round": round.to_string() } } }),
-            )
-            .await;
+            namespace
+                .patch_service(
+                    name,
+                    &json!({ "metadata": { "annotations": { "round": round.to_string() } } }),
+                )
+                .await
+                .unwrap();
         }
     }
     // A change of the Pods that both Services look at and neither needs to write.
@@ -234,7 +226,10 @@ async fn endpoints_of_others() {
                 .unwrap();
         }
     }
-    patch_service(&namespace, "manual", json!({ "metadata": { "labels": { "a": "1" } } })).await;
+    namespace
+        .patch_service("manual", &json!({ "metadata": { "labels": { "a": "1" } } }))
+        .await
+        .unwrap();
     namespace.caught_up().await.unwrap();
     assert!(writes(&namespace, "manual").is_empty() && writes(&namespace, "orphan").is_empty());
 }

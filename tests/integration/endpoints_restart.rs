@@ -207,8 +207,8 @@ async fn what_changed_meanwhile_is_put_right_at_the_start() {
         .delete("taken-away", &DeleteParams::default())
         .await
         .unwrap();
-    let label = Patch::Merge(json!({ "metadata": { "labels": { "a": "1" } } }));
-    namespace.services().patch("relabelled", &params, &label).await.unwrap();
+    let label = json!({ "metadata": { "labels": { "a": "1" } } });
+    namespace.patch_service("relabelled", &label).await.unwrap();
     to_web("new").create(&namespace).await.unwrap();
 
     let _svcplane = leading(on_the_cluster()).await;
@@ -350,9 +350,8 @@ async fn the_batch_period_holds_up_pods_and_nothing_else() {
     }
     assert_eq!(batch.methods(&namespace), [Method::POST]);
     // So is a change of the Service; that sync sees all the Pods, and dates from the first of their changes.
-    let label = Patch::Merge(json!({ "metadata": { "labels": { "a": "1" } } }));
-    let params = PatchParams::default();
-    namespace.services().patch("web", &params, &label).await.unwrap();
+    let label = json!({ "metadata": { "labels": { "a": "1" } } });
+    namespace.patch_service("web", &label).await.unwrap();
     let written = namespace.endpoints_become("web", &[&batch.line("!")]).await.unwrap();
     assert_eq!(written.annotations().get(TRIGGER_TIME), Some(&time(Batch::PODS - 1)));
     assert_eq!(batch.methods(&namespace), [Method::POST, Method::PUT]);

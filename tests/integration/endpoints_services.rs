@@ -23,9 +23,7 @@ fn to_web(name: &str) -> ServiceBuilder {
 }
 
 async fn patch(namespace: &TestNamespace, name: &str, spec: Value) {
-    let patch = Patch::Merge(json!({ "spec": spec }));
-    let services = namespace.services();
-    services.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    namespace.patch_service(name, &json!({ "spec": spec })).await.unwrap();
 }
 
 async fn delete(namespace: &TestNamespace, name: &str) {
@@ -355,12 +353,8 @@ async fn a_service_that_is_being_deleted_is_still_served() {
         .endpoints_become("held", &["10.10.0.1 -> :80/TCP"])
         .await
         .unwrap();
-    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    namespace
-        .services()
-        .patch("held", &PatchParams::default(), &free)
-        .await
-        .unwrap();
+    let free = json!({ "metadata": { "finalizers": null } });
+    namespace.patch_service("held", &free).await.unwrap();
     eventually_gone("held", DEADLINE, &namespace.endpoints(), "held")
         .await
         .unwrap();

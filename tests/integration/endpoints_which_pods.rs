@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Binding, Endpoints, Node, ObjectReference, Pod};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{PodBuilder, create_pods, pod, service};
@@ -272,12 +272,8 @@ async fn a_terminating_pod_leaves_unless_not_ready_addresses_are_published() {
         (false, &[]),
         (true, &["10.4.0.1 -> :80/TCP"]),
     ] {
-        let patch = Patch::Merge(json!({ "spec": { "publishNotReadyAddresses": publish } }));
-        namespace
-            .services()
-            .patch("stint", &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        let patch = json!({ "spec": { "publishNotReadyAddresses": publish } });
+        namespace.patch_service("stint", &patch).await.unwrap();
         namespace.endpoints_become("stint", subsets).await.unwrap();
     }
     namespace.set_pod_ready("stint-1", false).await.unwrap();

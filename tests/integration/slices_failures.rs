@@ -8,7 +8,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use svcplane_tests::eventually::{eventually, eventually_gone, stays};
 use svcplane_tests::namespace::TestNamespace;
@@ -251,12 +251,8 @@ async fn every_write_says_what_it_replaces() {
     namespace.set_pod_ready("p1", false).await.unwrap();
     let stored = namespace.slices_become("web", &[NOT_READY, six]).await.unwrap();
     let gone = stored.iter().find(|slice| slice.address_type == "IPv6").unwrap();
-    let one = Patch::Merge(json!({"spec": {"ipFamilyPolicy": "SingleStack"}}));
-    namespace
-        .services()
-        .patch("web", &PatchParams::default(), &one)
-        .await
-        .unwrap();
+    let one = json!({"spec": {"ipFamilyPolicy": "SingleStack"}});
+    namespace.patch_service("web", &one).await.unwrap();
     let slices = namespace.slices();
     eventually_gone("the second family", SOON, &slices, &gone.name_any())
         .await
@@ -296,17 +292,16 @@ async fn a_deletion_is_of_the_version_that_was_seen() {
     let deletes = writes(&namespace).name(&six).method(Method::DELETE);
     let slow = Action::Delay(Duration::from_millis(800));
     let rule = proxy.rule(deletes.clone(), slow, Times::First(1));
-    let (services, params) = (namespace.services(), PatchParams::default());
-    let one = Patch::Merge(json!({"spec": {"ipFamilyPolicy": "SingleStack"}}));
-    services.patch("web", &params, &one).await.unwrap();
+    let one = json!({"spec": {"ipFamilyPolicy": "SingleStack"}});
+    namespace.patch_service("web", &one).await.unwrap();
     rule.wait_hits(1, SOON).await.unwrap();
-    let slices = namespace.slices();
-    let claimed = Patch::Merge(json!({"metadata": {"labels": {slices::MANAGED_BY: "night-shift"}}}));
-    slices.patch(&six, &params, &claimed).await.unwrap();
+    let claimed = json!({"metadata": {"labels": {slices::MANAGED_BY: "night-shift"}}});
+    namespace.patch_slice(&six, &claimed).await.unwrap();
     let tries = answered(proxy, &deletes).await;
     assert_eq!(tries.iter().map(|it| it.status).collect::<Vec<_>>(), [Some(409)]);
     namespace.caught_up().await.unwrap();
     // It is somebody else's now, and stays.
+    let slices = namespace.slices();
     assert_eq!(
         slices.get(&six).await.unwrap().labels()[slices::MANAGED_BY],
         "night-shift"

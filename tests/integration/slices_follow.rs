@@ -283,22 +283,14 @@ async fn hints_follow_traffic_distribution() {
         .slices_become("web", &["IPv4 10.1.0.1/rs-{a;node-1} -> :80/TCP"])
         .await
         .unwrap();
-    let close = Patch::Merge(json!({"spec": {"trafficDistribution": "PreferClose"}}));
-    namespace
-        .services()
-        .patch("web", &PatchParams::default(), &close)
-        .await
-        .unwrap();
+    let close = json!({"spec": {"trafficDistribution": "PreferClose"}});
+    namespace.patch_service("web", &close).await.unwrap();
     namespace
         .slices_become("web", &["IPv4 10.1.0.1/rs-{a} -> :80/TCP"])
         .await
         .unwrap();
-    let none = Patch::Merge(json!({"spec": {"trafficDistribution": null}}));
-    namespace
-        .services()
-        .patch("web", &PatchParams::default(), &none)
-        .await
-        .unwrap();
+    let none = json!({"spec": {"trafficDistribution": null}});
+    namespace.patch_service("web", &none).await.unwrap();
     namespace
         .slices_become("web", &["IPv4 10.1.0.1/rs- -> :80/TCP"])
         .await

@@ -24,12 +24,8 @@ async fn hand_made_endpoints_are_mirrored_as_long_as_they_are_to_be() {
 
     // Somebody edits the mirror.
     let name = all[0].metadata.name.clone().unwrap();
-    let emptied = Patch::Merge(json!({"endpoints": []}));
-    namespace
-        .slices()
-        .patch(&name, &PatchParams::default(), &emptied)
-        .await
-        .unwrap();
+    let emptied = json!({"endpoints": []});
+    namespace.patch_slice(&name, &emptied).await.unwrap();
     namespace.slices_become("db", &mirrored).await.unwrap();
 
     let skip =

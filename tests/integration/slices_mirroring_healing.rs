@@ -191,13 +191,8 @@ async fn a_selector_or_a_lock_ends_the_mirroring() {
         .await
         .unwrap();
     let (made, _) = mirrored(&namespace, "selected").await;
-    let params = PatchParams::default();
-    let selector = Patch::Merge(json!({"spec": {"selector": {"app": "web"}}}));
-    namespace
-        .services()
-        .patch("selected", &params, &selector)
-        .await
-        .unwrap();
+    let selector = json!({"spec": {"selector": {"app": "web"}}});
+    namespace.patch_service("selected", &selector).await.unwrap();
     let selected = ["IPv4 10.1.0.1/rs- -> http:8080/TCP"];
     let found = namespace.slices_become("selected", &selected).await.unwrap();
     assert_eq!(found[0].labels()[MANAGED_BY], "endpointslice-controller.k8s.io");
@@ -211,7 +206,7 @@ async fn a_selector_or_a_lock_ends_the_mirroring() {
     let lock = |value: Value| {
         Patch::Merge(json!({"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": value}}}))
     };
-    let all = namespace.endpoints();
+    let (all, params) = (namespace.endpoints(), PatchParams::default());
     all.patch("lock", &params, &lock(json!("{}"))).await.unwrap();
     namespace.slices_become("lock", &[]).await.unwrap();
     let unlocked = all.patch("lock", &params, &lock(Value::Null)).await.unwrap();

@@ -1,7 +1,6 @@
 //! Ports and families of slices: cases in which others wrote none, or the wrong ones.
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{pod, service};
@@ -57,9 +56,8 @@ async fn a_headless_service_without_ports_lists_its_pods_alone() {
     let label = found[0].metadata.labels.as_ref().unwrap();
     assert_eq!(label["service.kubernetes.io/headless"], "");
     // A look at it for another reason.
-    let note = Patch::Merge(json!({"metadata": {"annotations": {"note": "x"}}}));
-    let params = PatchParams::default();
-    namespace.services().patch("sanderling", &params, &note).await.unwrap();
+    let note = json!({"metadata": {"annotations": {"note": "x"}}});
+    namespace.patch_service("sanderling", &note).await.unwrap();
     namespace.caught_up().await.unwrap();
     let after = namespace.slices_become("sanderling", &line).await.unwrap();
     assert_eq!(version(&after), version(&found));
@@ -114,12 +112,11 @@ async fn a_family_that_comes_and_goes_brings_and_takes_its_slices() {
     web.families("SingleStack", &["IPv4"]).create(&namespace).await.unwrap();
     let (four, six) = ("IPv4 10.1.0.1/rs- -> :80/TCP", "IPv6 fd00::1/rs- -> :80/TCP");
     let first = namespace.slices_become("web", &[four]).await.unwrap();
-    let (services, params) = (namespace.services(), PatchParams::default());
-    let both = Patch::Merge(json!({"spec": {"ipFamilyPolicy": "PreferDualStack"}}));
-    services.patch("web", &params, &both).await.unwrap();
+    let both = json!({"spec": {"ipFamilyPolicy": "PreferDualStack"}});
+    namespace.patch_service("web", &both).await.unwrap();
     namespace.slices_become("web", &[four, six]).await.unwrap();
-    let one = Patch::Merge(json!({"spec": {"ipFamilyPolicy": "SingleStack"}}));
-    services.patch("web", &params, &one).await.unwrap();
+    let one = json!({"spec": {"ipFamilyPolicy": "SingleStack"}});
+    namespace.patch_service("web", &one).await.unwrap();
     let last = namespace.slices_become("web", &[four]).await.unwrap();
     assert_eq!(last[0].metadata.resource_version, first[0].metadata.resource_version);
 }

@@ -54,8 +54,7 @@ impl Rig {
     }
 
     async fn patch_slice(&self, name: &str, patch: &Value) {
-        let (slices, params) = (self.namespace.slices(), PatchParams::default());
-        slices.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+        self.namespace.patch_slice(name, patch).await.unwrap();
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{PodBuilder, ServiceBuilder, create_pods, pod, service};
@@ -25,9 +25,10 @@ fn web(name: &str, ip: &str) -> PodBuilder {
 }
 
 async fn patch(namespace: &TestNamespace, service: &str, spec: Value) {
-    let (services, params) = (namespace.services(), PatchParams::default());
-    let spec = Patch::Merge(json!({ "spec": spec }));
-    services.patch(service, &params, &spec).await.unwrap();
+    namespace
+        .patch_service(service, &json!({ "spec": spec }))
+        .await
+        .unwrap();
 }
 
 /// B06: while there is no selector nothing is written; then only what is there now is listed.

@@ -152,6 +152,16 @@ impl TestNamespace {
         self.api()
     }
 
+    /// Changes a Service by a merge patch.
+    ///
+    /// # Errors
+    /// The apiserver refuses.
+    pub async fn patch_service(&self, name: &str, patch: &Value) -> Result<Service> {
+        let (services, params) = (self.services(), PatchParams::default());
+        let patched = services.patch(name, &params, &Patch::Merge(patch)).await;
+        patched.with_context(|| format!("Service {}/{name}", self.name))
+    }
+
     /// Changes a Pod's status by a strategic merge patch, as a kubelet does.
     ///
     /// # Errors

@@ -89,8 +89,8 @@ impl Scene<'_> {
         let emptied = merge(json!({ "subsets": null }));
         namespace.endpoints().patch("edited", &params, &emptied).await?;
         namespace.set_pod_ready("flips-0", round.is_multiple_of(2)).await?;
-        let port = merge(json!({ "spec": { "ports": [{ "port": 80, "targetPort": 8080 + round }] } }));
-        namespace.services().patch("ports", &params, &port).await?;
+        let port = json!({ "spec": { "ports": [{ "port": 80, "targetPort": 8080 + round }] } });
+        namespace.patch_service("ports", &port).await?;
         namespace.workload(&format!("new-{round}"), &["10.201.0.4"]).await?;
         let last = format!("new-{}", round - 1);
         namespace.services().delete(&last, &DeleteParams::default()).await?;

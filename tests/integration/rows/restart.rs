@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{pod, service};
@@ -45,13 +45,8 @@ async fn written_by_a_restart(side: &mut Side) -> Vec<String> {
 
 /// Something happens to the Service that concerns no address.
 async fn touch(side: &Side, service: &str) {
-    let touched = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
-    let params = PatchParams::default();
-    side.namespace
-        .services()
-        .patch(service, &params, &touched)
-        .await
-        .unwrap();
+    let touched = json!({"metadata": {"labels": {"touched": "yes"}}});
+    side.namespace.patch_service(service, &touched).await.unwrap();
 }
 
 async fn versions(namespace: &TestNamespace) -> BTreeMap<String, Option<String>> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use svcplane_tests::eventually::eventually;
 use svcplane_tests::objects::pod;
@@ -17,9 +17,7 @@ const BOTH: &str = "IPv4 10.1.0.1/rs- 10.1.0.2/rs- -> :8080/TCP";
 const LEFT: [&str; 3] = ["renamed", "claimed", "held"];
 
 async fn patch(side: &Side, slice: &str, patch: &Value) {
-    let slices = side.namespace.slices();
-    let params = PatchParams::default();
-    slices.patch(slice, &params, &Patch::Merge(patch)).await.unwrap();
+    side.namespace.patch_slice(slice, patch).await.unwrap();
 }
 
 /// Three Services whose slices leave their controller, each in another way; then each gets a second Pod. The slice held by a finalizer is
