@@ -110,6 +110,8 @@ pub struct Book<V> {
     menus: BTreeMap<(usize, Option<usize>), Arc<Menu>>,
     /// When a block is handed over and the menus change.
     menus_until: Option<Instant>,
+    /// Choices of this replica that the watches have shown as stored for whom they were made.
+    stored_choices: u64,
 }
 
 impl<V: Value> Book<V> {
@@ -129,6 +131,7 @@ impl<V: Value> Book<V> {
             members: Members::default(),
             menus: BTreeMap::new(),
             menus_until: None,
+            stored_choices: 0,
         }
     }
 

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use super::members::mix;
 use super::menu::Menu;
-use super::state::State;
-use super::{Book, SOFTLY};
+use super::state::{Pending, State};
+use super::{Book, KEPT, SOFTLY};
 use crate::interval::Segments;
 use crate::range::ValueRange;
 use crate::service::ChoiceKey;
@@ -84,7 +84,14 @@ impl<V: Value> Book<V> {
         {
             self.note(&other, false, now);
         }
-        self.pend(value, key, false, range, now);
+        let pending = Pending {
+            key: key.clone(),
+            until: now + KEPT,
+            confirmed: false,
+            ours: true,
+            range,
+        };
+        self.pend(value, pending);
         Ok(self.choice(value))
     }
 
@@ -116,19 +123,26 @@ impl<V: Value> Book<V> {
         if matches!(self.state(value), State::Used) {
             return;
         }
-        let mut range = self.range_text(value);
-        if range.is_none() {
+        let Some(range) = self.range_text(value) else {
             return;
-        }
+        };
+        let (mut range, mut ours) = (Some(range), false);
         if let Some(pending) = self.unpend(value) {
             let same = match key.service() {
                 Some(service) => pending.key.may_be(&service),
                 None => pending.key == *key,
             };
             self.note(&pending, same, now);
-            range = pending.range;
+            (range, ours) = (pending.range, pending.ours);
         }
-        self.pend(value, key, true, range, now);
+        let pending = Pending {
+            key: key.clone(),
+            until: now + KEPT,
+            confirmed: true,
+            ours,
+            range,
+        };
+        self.pend(value, pending);
     }
 
     fn choice(&self, value: V) -> Choice<V> {

@@ -65,8 +65,7 @@ impl<V: Value> Book<V> {
     pub fn set_ip_address(&mut self, address: V, parent: Option<ServiceKey>, now: Instant) {
         self.advance(now);
         if let Some(pending) = self.unpend(address) {
-            let ours = parent.as_ref().is_some_and(|parent| pending.key.may_be(parent));
-            self.note(&pending, ours, now);
+            self.settle(&pending, parent.as_ref(), now);
         }
         self.change(address, |entry| {
             let known = entry.object.take().filter(|known| known.parent == parent);
@@ -102,7 +101,7 @@ impl<V: Value> Book<V> {
 
     fn own(&mut self, value: V, owner: &Arc<Owner>, now: Instant) {
         if let Some(pending) = self.unpend(value) {
-            self.note(&pending, pending.key.may_be(&owner.service), now);
+            self.settle(&pending, Some(&owner.service), now);
         }
         self.end_quarantine(value);
         self.change(value, |entry| {

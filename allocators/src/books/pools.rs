@@ -248,6 +248,13 @@ impl<V: Value> Book<V> {
         })
     }
 
+    /// Some values are only for those whom a pool selects.
+    pub fn has_enforced_pools(&self) -> bool {
+        self.pools
+            .iter()
+            .any(|pool| pool.terms.enforce && !pool.owned.is_empty())
+    }
+
     /// Whether a Service may have this value, for a validating call and only where the value has changed. The name of the pool that the
     /// value is from, if it is being drained: a Warning.
     pub fn judge(

@@ -32,6 +32,8 @@ pub struct RangeView {
     pub text: Arc<str>,
     /// The apiserver allocates from it.
     pub ready: bool,
+    /// It was ready long enough to choose from.
+    pub settled: bool,
     /// Its values by state.
     pub counts: Counts,
     /// Nothing is chosen from it now, because too many choices were not stored.
@@ -105,10 +107,26 @@ impl<V: Value> Book<V> {
         }
     }
 
+    /// How many values that were chosen here the watches have shown as stored, for the Service that they were chosen for.
+    pub fn stored_choices(&self) -> u64 {
+        self.stored_choices
+    }
+
     /// The value lies in a range that is ready and is one that can be given.
     pub fn is_in_range(&self, value: V) -> bool {
         let mut ready = self.ranges.iter().filter(|range| range.ready.is_some());
         ready.any(|range| range.range.place(value).is_some())
+    }
+
+    /// The value lies in a range and is one that can be given, whether the range is ready or not.
+    pub fn is_in_any_range(&self, value: V) -> bool {
+        self.ranges.iter().any(|range| range.range.place(value).is_some())
+    }
+
+    /// The ranges that are ready, as they were written.
+    pub fn ready_ranges(&self) -> Vec<Arc<str>> {
+        let ready = self.ranges.iter().filter(|range| range.ready.is_some());
+        ready.map(|range| Arc::clone(range.range.text())).collect()
     }
 
     /// Up to `count` free values of the same range from this one on, around its end: what to suggest instead of a value that is taken.
@@ -151,6 +169,7 @@ impl<V: Value> Book<V> {
         self.ranges.iter().map(move |range| RangeView {
             text: Arc::clone(range.range.text()),
             ready: range.ready.is_some(),
+            settled: range.has_settled(self.rules.settle, now),
             counts: range.counts,
             resting: range.breaker.is_open(now),
             rests: range.breaker.trips(),

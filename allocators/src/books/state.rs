@@ -94,6 +94,8 @@ pub(super) struct Pending {
     pub until: Instant,
     /// The validating call has seen it.
     pub confirmed: bool,
+    /// This replica has chosen it.
+    pub ours: bool,
     /// The range it came from, whose breaker hears how it ended; none for what another replica chose.
     pub range: Option<Arc<str>>,
 }

@@ -1,11 +1,10 @@
 //! What ends by itself: choices that were not stored, and quarantine.
 
-use std::sync::Arc;
 use std::time::Instant;
 
+use super::Book;
 use super::state::Pending;
-use super::{Book, KEPT};
-use crate::service::{ChoiceKey, Requester};
+use crate::service::{Requester, ServiceKey};
 use crate::value::Value;
 
 impl<V: Value> Book<V> {
@@ -30,22 +29,16 @@ impl<V: Value> Book<V> {
         }
     }
 
-    /// Keeps a value for a choice from `now` on.
-    pub(super) fn pend(&mut self, value: V, key: &ChoiceKey, confirmed: bool, range: Option<Arc<str>>, now: Instant) {
+    /// Keeps a value for a choice.
+    pub(super) fn pend(&mut self, value: V, pending: Pending) {
         self.unpend(value);
+        let Pending { key, until, .. } = &pending;
         if let Requester::Named(_) = key.requester
             && let Some(earlier) = self.asked.insert(key.clone(), value)
         {
             self.unpend(earlier);
         }
-        let until = now + KEPT;
-        self.pending_until.insert((until, value));
-        let pending = Pending {
-            key: key.clone(),
-            until,
-            confirmed,
-            range,
-        };
+        self.pending_until.insert((*until, value));
         self.change(value, |entry| entry.pending = Some(pending));
     }
 
@@ -58,6 +51,13 @@ impl<V: Value> Book<V> {
             self.asked.remove(&pending.key);
         }
         Some(pending)
+    }
+
+    /// A value that was pending is stored for this Service.
+    pub(super) fn settle(&mut self, pending: &Pending, service: Option<&ServiceKey>, now: Instant) {
+        let as_chosen = service.is_some_and(|service| pending.key.may_be(service));
+        self.stored_choices += u64::from(as_chosen && pending.ours);
+        self.note(pending, as_chosen, now);
     }
 
     /// Tells the breaker of its range how a choice has ended, once.
