@@ -72,7 +72,7 @@ async fn serve() -> Result<(), Failure> {
         certificate: chain,
     };
     println!("{}", serde_json::to_string(&told)?);
-    let admission = Admission::new(Settings::default(), WebhookMetrics::new(&Registry::new())?);
+    let admission = Admission::new(Settings::default(), WebhookMetrics::new(&Registry::new())?, None);
     let stop = CancellationToken::new();
     let ends = stop.clone();
     std::thread::spawn(move || {

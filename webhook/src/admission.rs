@@ -4,13 +4,17 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-use crate::cause::{Cause, Findings, quoted};
-use crate::environment;
+use crate::cause::{Cause, Findings, Reason, quoted};
+use crate::enforcement::enforce;
+use crate::filling::{Allocate, Asker, Terms, fill, namespace_of};
 use crate::judge::judge;
+use crate::ledger::{Ledger, SharedLedger};
 use crate::metrics::WebhookMetrics;
 use crate::policy::ExternalIps;
+use crate::remarks::remarks;
 use crate::review::{Answer, NotAReview, Refusal, Request};
 use crate::service::Service;
+use crate::{environment, pools};
 
 /// Which of the two calls of the apiserver this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub struct Settings {
     pub strict: bool,
     /// Which external addresses Services may have.
     pub external_ips: ExternalIps,
+    /// Where values are chosen (`--allocate`).
+    pub allocate: Allocate,
 }
 
 /// Answers reviews. Never panics and never waits, whatever the bytes.
@@ -59,12 +65,17 @@ pub struct Settings {
 pub struct Admission {
     settings: Settings,
     metrics: WebhookMetrics,
+    ledger: Option<SharedLedger>,
 }
 
 impl Admission {
-    /// With these settings.
-    pub fn new(settings: Settings, metrics: WebhookMetrics) -> Self {
-        Self { settings, metrics }
+    /// With these settings. Without a ledger it judges and knows nothing of values.
+    pub fn new(settings: Settings, metrics: WebhookMetrics, ledger: Option<SharedLedger>) -> Self {
+        Self {
+            settings,
+            metrics,
+            ledger,
+        }
     }
 
     /// What is counted.
@@ -90,7 +101,8 @@ impl Admission {
     pub fn answer(&self, endpoint: Endpoint, request: &Request<'_>) -> Answer {
         let changes = matches!(&*request.operation, "CREATE" | "UPDATE");
         let Some(object) = request.object.filter(|_| changes && request.is_service()) else {
-            return Answer::default();
+            let pool = pools::review(request).filter(|_| changes);
+            return pool.unwrap_or_default();
         };
         let read = Self::read(object, "object").and_then(|new| {
             let old = request.old_object.map(|old| Self::read(old, "oldObject")).transpose()?;
@@ -115,10 +127,11 @@ impl Admission {
         if self.settings.strict {
             let cause = Cause {
                 field: "object".to_owned(),
-                reason: crate::cause::Reason::Invalid,
+                reason: Reason::Invalid,
                 message: problem.to_owned(),
             };
             return Answer::refused(Refusal::invalid(
+                "Service",
                 request.name.as_deref().unwrap_or_default(),
                 &[cause],
                 0,
@@ -131,6 +144,65 @@ impl Admission {
     }
 
     fn mutate(&self, request: &Request<'_>, new: &Service, old: Option<&Service>) -> Answer {
+        let mut answer = self.judge(request, new, old);
+        let being_deleted = old.is_some_and(|old| old.metadata.deletion_timestamp.is_some());
+        let ledger = self
+            .ledger
+            .as_ref()
+            .filter(|_| answer.refusal.is_none() && !being_deleted);
+        if let Some(ledger) = ledger {
+            self.fill(&mut ledger.lock(), request, (new, old), &mut answer);
+        }
+        answer
+    }
+
+    /// Chooses what is missing, and tells what is wrong with what was chosen by the user.
+    fn fill(
+        &self,
+        ledger: &mut Ledger,
+        request: &Request<'_>,
+        (new, old): (&Service, Option<&Service>),
+        answer: &mut Answer,
+    ) {
+        let now = Instant::now();
+        let asker = asker(ledger, request, new);
+        if ledger.waits_for(now).is_none() {
+            let remarks = remarks(ledger, new, old, asker.service().as_ref());
+            answer.warnings.extend(remarks);
+        }
+        let terms = Terms {
+            allocate: self.settings.allocate,
+            dry_run: request.dry_run.unwrap_or_default(),
+            random: rand::random(),
+            now,
+        };
+        let filled = fill(ledger, &asker, new, old, terms);
+        self.metrics.chosen(filled.addresses, filled.ports);
+        let mut refused = filled.refused;
+        if filled.bypassed {
+            let words = "svcplane does not know the pools and addresses of the cluster well enough right now";
+            self.metrics.bypassed(Endpoint::Mutate.as_str());
+            if self.settings.strict {
+                let message = format!("{words}, and a pool is enforced for this Service; try again");
+                refused.push(Cause {
+                    field: "spec".to_owned(),
+                    reason: Reason::Forbidden,
+                    message,
+                });
+            } else {
+                let warning =
+                    format!("{words}: a pool is enforced for this Service, and the apiserver chooses instead");
+                answer.warnings.push(warning);
+            }
+        }
+        if refused.is_empty() {
+            answer.patch = filled.patch;
+        } else {
+            answer.refusal = Some(Refusal::forbidden(&new.metadata.name, &refused));
+        }
+    }
+
+    fn judge(&self, request: &Request<'_>, new: &Service, old: Option<&Service>) -> Answer {
         let refuses = match self.settings.early_validation {
             EarlyValidation::Off => return Answer::default(),
             EarlyValidation::Warn => false,
@@ -145,7 +217,7 @@ impl Admission {
                 request.name.as_deref().unwrap_or_default(),
             ];
             let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-            answer.refusal = Some(Refusal::invalid(name, found.causes(), found.left_out()));
+            answer.refusal = Some(Refusal::invalid("Service", name, found.causes(), found.left_out()));
         } else {
             answer.warnings.extend(found.causes().iter().map(ToString::to_string));
         }
@@ -155,17 +227,44 @@ impl Admission {
 
     fn validate(&self, request: &Request<'_>, new: &Service, old: Option<&Service>) -> Answer {
         let being_deleted = old.is_some_and(|old| old.metadata.deletion_timestamp.is_some());
-        let refused = self.settings.external_ips.refused(&new.spec, old.map(|old| &old.spec));
-        if !refused.is_empty() && !being_deleted {
-            return Answer::refused(Refusal::forbidden(&new.metadata.name, &refused));
+        if being_deleted {
+            return Answer::default();
         }
-        let namespace = request.namespace.as_deref().unwrap_or(&new.metadata.namespace);
-        let warnings = environment::warnings(new, old, namespace);
-        Answer {
-            warnings,
-            ..Answer::default()
+        let mut refused = self.settings.external_ips.refused(&new.spec, old.map(|old| &old.spec));
+        let mut warnings = environment::warnings(new, old, namespace_of(request, new));
+        if let Some(ledger) = &self.ledger {
+            let mut ledger = ledger.lock();
+            let asker = asker(&ledger, request, new);
+            let keeps = refused.is_empty() && !request.dry_run.unwrap_or_default();
+            let user = &request.user_info.username;
+            let verdict = enforce(&mut ledger, &asker, user, (new, old), keeps, Instant::now());
+            warnings.extend(verdict.warnings);
+            refused.extend(verdict.refused);
+            if self.settings.strict {
+                refused.extend(verdict.doubted);
+            } else if !verdict.doubted.is_empty() {
+                self.metrics.bypassed(Endpoint::Validate.as_str());
+                let doubted = verdict.doubted.iter();
+                warnings.extend(
+                    doubted.map(|cause| format!("{cause} (let go: the pools are not known well enough right now)")),
+                );
+            }
+        }
+        if refused.is_empty() {
+            Answer {
+                warnings,
+                ..Answer::default()
+            }
+        } else {
+            Answer::refused(Refusal::forbidden(&new.metadata.name, &refused))
         }
     }
+}
+
+fn asker<'a>(ledger: &Ledger, request: &Request<'_>, new: &'a Service) -> Asker<'a> {
+    let namespace = ledger.namespaces.get(namespace_of(request, new));
+    let labels = namespace.map(|known| known.labels.clone()).unwrap_or_default();
+    Asker::new(request, new, labels)
 }
 
 /// What an apiserver with the gate on will refuse. kubectl shows it above the refusal.

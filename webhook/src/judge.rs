@@ -23,7 +23,7 @@ mod prepare;
 mod traffic;
 
 use crate::cause::Findings;
-use crate::service::{EXTERNAL_NAME, Metadata, Service, Spec};
+use crate::service::{EXTERNAL_NAME, HEADLESS, Metadata, Service, Spec};
 
 /// One rule: a line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +93,25 @@ pub fn trace(new: &Service, old: Option<&Service>, seen: &mut dyn FnMut(&'static
     };
     pipeline.run();
     found
+}
+
+/// A Service as the apiserver has it when it allocates addresses; `None` if that is not done for it: it has none, or keeps those that it
+/// has.
+pub(crate) fn before_allocation(new: &Service, old: Option<&Service>) -> Option<Spec> {
+    let (mut spec, old) = (new.spec.clone(), old.map(|old| prepare::as_read(&old.spec)));
+    let old = old.as_ref();
+    prepare::default(&mut spec);
+    if let Some(old) = old {
+        prepare::carry_over(&mut spec, old);
+    }
+    prepare::synchronise(&mut spec, old);
+    if spec.is(EXTERNAL_NAME) || old.is_some_and(|old| prepare::stays_dual(&spec, old)) {
+        return None;
+    }
+    prepare::choose_policy(&mut spec, old);
+    prepare::release_second(&mut spec, old);
+    let is_headless = spec.cluster_ip == HEADLESS || spec.cluster_ips.first().is_some_and(|ip| ip == HEADLESS);
+    (!is_headless).then_some(spec)
 }
 
 struct Pipeline<'a> {

@@ -12,11 +12,16 @@
 //! * [`admission`]: from a body to its answer.
 //! * [`cause`]: what is wrong with which field.
 //! * [`certificate`]: what the server shows, renewed while it serves.
+//! * `enforcement`: may this Service have its values?
 //! * [`environment`]: legal values that make trouble in Pods.
+//! * [`filling`]: chooses addresses and nodePorts.
 //! * [`judge`](mod@judge): would the apiserver take this Service?
+//! * [`ledger`]: what is known of the cluster.
 //! * [`metrics`]: what is counted.
 //! * [`names`]: the formats of names.
 //! * [`policy`]: which external addresses Services may have.
+//! * [`pools`]: the custom resources.
+//! * `remarks`: what is wrong with values that a user chose.
 //! * [`review`]: AdmissionReview v1.
 //! * [`server`]: HTTP over TLS within limits.
 //! * [`service`]: a Service as far as it is judged.
@@ -25,11 +30,16 @@ pub mod address;
 pub mod admission;
 pub mod cause;
 pub mod certificate;
+mod enforcement;
 pub mod environment;
+pub mod filling;
 pub mod judge;
+pub mod ledger;
 pub mod metrics;
 pub mod names;
 pub mod policy;
+pub mod pools;
+mod remarks;
 pub mod review;
 pub mod server;
 pub mod service;

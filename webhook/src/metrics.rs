@@ -4,12 +4,20 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
 
+/// The label of addresses.
+pub const CLUSTER_IPS: &str = "clusterips";
+
+/// The label of nodePorts.
+pub const NODE_PORTS: &str = "nodeports";
+
 /// Counters of one server.
 #[derive(Clone, Debug)]
 pub struct WebhookMetrics {
     reviews: IntCounterVec,
     unreadable: IntCounterVec,
     refused_requests: IntCounterVec,
+    chosen: IntCounterVec,
+    bypassed: IntCounterVec,
     duration: Histogram,
 }
 
@@ -48,13 +56,27 @@ impl WebhookMetrics {
                 "HTTP requests that were no AdmissionReview or came at a bad time, by status code.",
                 &["code"],
             )?,
+            chosen: counter(
+                "svcplane_allocation_chosen_total",
+                "Values that this replica has chosen at admission, by resource.",
+                &["resource"],
+            )?,
+            bypassed: counter(
+                "svcplane_admission_bypass_total",
+                "Reviews in which an enforced pool could not be enforced because the watches lag, by endpoint.",
+                &["endpoint"],
+            )?,
             duration,
         };
+        for resource in [CLUSTER_IPS, NODE_PORTS] {
+            metrics.chosen.with_label_values(&[resource]).reset();
+        }
         for endpoint in ["mutate", "validate"] {
             for verdict in ["allowed", "denied"] {
                 metrics.reviews.with_label_values(&[endpoint, verdict]).reset();
             }
             metrics.unreadable.with_label_values(&[endpoint]).reset();
+            metrics.bypassed.with_label_values(&[endpoint]).reset();
         }
         Ok(metrics)
     }
@@ -67,6 +89,16 @@ impl WebhookMetrics {
 
     pub(crate) fn unreadable(&self, endpoint: &str) {
         self.unreadable.with_label_values(&[endpoint]).inc();
+    }
+
+    pub(crate) fn chosen(&self, addresses: usize, ports: usize) {
+        for (resource, count) in [(CLUSTER_IPS, addresses), (NODE_PORTS, ports)] {
+            self.chosen.with_label_values(&[resource]).inc_by(count as u64);
+        }
+    }
+
+    pub(crate) fn bypassed(&self, endpoint: &str) {
+        self.bypassed.with_label_values(&[endpoint]).inc();
     }
 
     pub(crate) fn refused_request(&self, code: http::StatusCode) {

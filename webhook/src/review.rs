@@ -155,19 +155,20 @@ pub struct Answer {
     pub patch: Vec<PatchOperation>,
 }
 
-/// Why a Service is refused: a Status like the apiserver's own.
+/// Why an object is refused: a Status like the apiserver's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     code: u16,
     reason: &'static str,
     message: String,
+    kind: &'static str,
     name: String,
     causes: Vec<Cause>,
 }
 
 impl Refusal {
     /// Code 422, reason Invalid, with what is wrong field by field. `left_out` causes were not noted.
-    pub fn invalid(name: &str, causes: &[Cause], left_out: usize) -> Self {
+    pub fn invalid(kind: &'static str, name: &str, causes: &[Cause], left_out: usize) -> Self {
         let words: Vec<_> = causes.iter().take(MOST_CAUSES).map(ToString::to_string).collect();
         let more = if left_out > 0 {
             format!(" (and {left_out} more)")
@@ -177,7 +178,8 @@ impl Refusal {
         Self {
             code: 422,
             reason: "Invalid",
-            message: format!("Service {} is invalid: {}{more}", quoted(name), words.join("; ")),
+            message: format!("{kind} {} is invalid: {}{more}", quoted(name), words.join("; ")),
+            kind,
             name: name.to_owned(),
             causes: causes.to_vec(),
         }
@@ -190,6 +192,7 @@ impl Refusal {
             code: 403,
             reason: "Forbidden",
             message: format!("Service {} is not allowed: {}", quoted(name), words.join("; ")),
+            kind: "Service",
             name: name.to_owned(),
             causes: causes.to_vec(),
         }
@@ -302,7 +305,7 @@ impl<'a> StatusOut<'a> {
             message: &refusal.message,
             details: DetailsOut {
                 name: &refusal.name,
-                kind: "Service",
+                kind: refusal.kind,
                 causes: refusal.causes.iter().map(cause).collect(),
             },
         }
@@ -327,7 +330,7 @@ mod tests {
             reason: Reason::NotSupported,
             message: "\"Foo\" is not known".into(),
         };
-        let review = answered(Answer::refused(Refusal::invalid("web", &[cause], 2)));
+        let review = answered(Answer::refused(Refusal::invalid("Service", "web", &[cause], 2)));
         assert_eq!(
             review,
             json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u1", "allowed": false,

@@ -4,7 +4,11 @@ use serde_json::{Value, json};
 use super::*;
 
 fn admission(settings: Settings) -> Admission {
-    Admission::new(settings, WebhookMetrics::new(&prometheus::Registry::new()).unwrap())
+    Admission::new(
+        settings,
+        WebhookMetrics::new(&prometheus::Registry::new()).unwrap(),
+        None,
+    )
 }
 
 fn review(request: &Value) -> Vec<u8> {

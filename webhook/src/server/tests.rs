@@ -38,7 +38,7 @@ fn new_certificate() -> (CertifiedKey<rcgen::KeyPair>, Certificate) {
 async fn start(certificate: Option<Certificate>) -> Running {
     let server = Server::bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
     let metrics = WebhookMetrics::new(&Registry::new()).unwrap();
-    let admission = Admission::new(Settings::default(), metrics);
+    let admission = Admission::new(Settings::default(), metrics, None);
     let (certificates, newest) = watch::channel(certificate);
     let stop = CancellationToken::new();
     Running {

@@ -1,0 +1,200 @@
+//! Our own rules about values, on the final object: which pool a value is from, and whom it is kept for. On an update, only values that
+//! have changed.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use svcplane_allocators::books::Refusal;
+use svcplane_allocators::service::{Field, ServiceKey};
+use svcplane_allocators::value::NodePort;
+
+use crate::address::Written;
+use crate::cause::{Cause, Reason};
+use crate::filling::{Asker, port_field};
+use crate::ledger::{Ledger, NEW_NAMESPACE};
+use crate::service::{Port, Service, Spec};
+
+/// The user that kube-apiserver is to itself: it may not be kept from making `default/kubernetes`.
+const APISERVER: &str = "system:apiserver";
+
+/// What is to be said about the values of a Service.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// Values that it may not have.
+    pub refused: Vec<Cause>,
+    /// What the user is told beside.
+    pub warnings: Vec<String>,
+    /// Values that it may not have, as far as is known, and too little is known to refuse them.
+    pub doubted: Vec<Cause>,
+}
+
+/// A value that is new in a Service.
+struct Fresh<V> {
+    /// Where it is.
+    path: String,
+    /// What it is for.
+    field: Field,
+    value: V,
+}
+
+/// Whether `new` may have its values. `keeps`: those of one that may are kept for it from now on.
+pub(crate) fn enforce(
+    ledger: &mut Ledger,
+    asker: &Asker<'_>,
+    user: &str,
+    (new, old): (&Service, Option<&Service>),
+    keeps: bool,
+    now: Instant,
+) -> Verdict {
+    let mut verdict = Verdict::default();
+    let addresses = fresh_addresses(&new.spec, old.map(|old| &old.spec));
+    let ports = fresh_ports(&new.spec, old.map(|old| &old.spec));
+    if user != APISERVER {
+        let service = ServiceKey::new(asker.namespace(), new.metadata.name.as_str());
+        let labels = &new.metadata.labels;
+        let known = Acquaintance::of(ledger, asker.namespace(), now);
+        for fresh in &addresses {
+            verdict.note(fresh, ledger.judge_cluster_ip(&service, labels, fresh.value), known);
+        }
+        for fresh in &ports {
+            verdict.note(fresh, ledger.judge_node_port(&service, labels, fresh.value), known);
+        }
+    }
+    if keeps && verdict.refused.is_empty() {
+        for fresh in addresses {
+            ledger.cluster_ips.confirm(&asker.key(fresh.field), fresh.value, now);
+        }
+        for fresh in ports {
+            ledger.node_ports.confirm(&asker.key(fresh.field), fresh.value, now);
+        }
+    }
+    verdict
+}
+
+impl Verdict {
+    fn note<V: Display>(
+        &mut self,
+        fresh: &Fresh<V>,
+        judged: Result<Option<Arc<str>>, Refusal>,
+        namespace: Acquaintance,
+    ) {
+        let Fresh { path, value, .. } = fresh;
+        match judged {
+            Ok(None) => {}
+            Ok(Some(pool)) => {
+                let warning = format!("{path}: {value} is from pool {pool:?}, which is being drained");
+                self.warnings.push(warning);
+            }
+            Err(refusal) => {
+                let cause = Cause {
+                    field: path.clone(),
+                    reason: Reason::Forbidden,
+                    message: format!("{value} {refusal}; leave the field empty for a value that fits"),
+                };
+                let is_sure = match refusal {
+                    Refusal::Reserved { .. } => namespace >= Acquaintance::None,
+                    Refusal::Fenced { .. } => namespace >= Acquaintance::New,
+                    Refusal::OutsidePools { .. } => namespace >= Acquaintance::Old,
+                };
+                let list = if is_sure { &mut self.refused } else { &mut self.doubted };
+                list.push(cause);
+            }
+        }
+    }
+}
+
+/// How well the cluster and the namespace of a Service are known, and so how sure a refusal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Acquaintance {
+    /// The watches lag: nothing is sure.
+    Lagging,
+    /// The namespace is not known, so neither are its labels.
+    None,
+    /// It is known, and may not have been known to the replica that had the mutating call and would have chosen.
+    New,
+    /// Well.
+    Old,
+}
+
+impl Acquaintance {
+    fn of(ledger: &Ledger, namespace: &str, now: Instant) -> Self {
+        match ledger.namespaces.get(namespace) {
+            _ if ledger.waits_for(now).is_some() => Self::Lagging,
+            None => Self::None,
+            Some(known) if now.saturating_duration_since(known.since) < NEW_NAMESPACE => Self::New,
+            Some(_) => Self::Old,
+        }
+    }
+}
+
+fn fresh_addresses(new: &Spec, old: Option<&Spec>) -> Vec<Fresh<IpAddr>> {
+    let had = |ip: &String| old.is_some_and(|old| old.cluster_ips.contains(ip));
+    let listed = new.cluster_ips.iter().enumerate().filter(|(_, ip)| !had(ip));
+    let fresh = listed.filter_map(|(index, ip)| {
+        Some(Fresh {
+            path: format!("spec.clusterIPs[{index}]"),
+            field: Field::ClusterIp,
+            value: Written::parse(ip)?.address,
+        })
+    });
+    fresh.collect()
+}
+
+/// Each number once. Health check ports are the apiserver's choice.
+fn fresh_ports(new: &Spec, old: Option<&Spec>) -> Vec<Fresh<NodePort>> {
+    let mut seen: BTreeSet<NodePort> = old.into_iter().flat_map(|old| &old.ports).filter_map(number).collect();
+    let listed = new.ports.iter().enumerate();
+    let fresh = listed.filter_map(|(index, port)| {
+        let value = number(port).filter(|value| seen.insert(*value))?;
+        Some(Fresh {
+            path: format!("spec.ports[{index}].nodePort"),
+            field: port_field(port)?,
+            value,
+        })
+    });
+    fresh.collect()
+}
+
+fn number(port: &Port) -> Option<NodePort> {
+    NodePort::new(u16::try_from(port.node_port).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use Acquaintance::{Lagging, New, None as Unknown, Old};
+
+    fn refused(refusal: Refusal, namespace: Acquaintance) -> bool {
+        let fresh = Fresh {
+            path: "spec.clusterIPs[0]".into(),
+            field: Field::ClusterIp,
+            value: "10.96.0.7",
+        };
+        let mut verdict = Verdict::default();
+        verdict.note(&fresh, Err(refusal), namespace);
+        assert_eq!(verdict.refused.len() + verdict.doubted.len(), 1);
+        !verdict.refused.is_empty()
+    }
+
+    /// A refusal that nobody caused is worse than a value that the audit finds.
+    #[test]
+    fn a_refusal_is_as_sure_as_what_it_rests_on() {
+        let outside = || Refusal::OutsidePools {
+            pools: vec!["front".into()],
+        };
+        let fenced = || Refusal::Fenced { pool: "front".into() };
+        let reserved = || Refusal::Reserved {
+            service: ServiceKey::new("shop", "web"),
+            pool: "front".into(),
+        };
+        let by_namespace =
+            |refusal: &dyn Fn() -> Refusal| [Lagging, Unknown, New, Old].map(|known| refused(refusal(), known));
+        assert_eq!(by_namespace(&outside), [false, false, false, true]);
+        assert_eq!(by_namespace(&fenced), [false, false, true, true]);
+        assert_eq!(by_namespace(&reserved), [false, true, true, true]);
+    }
+}

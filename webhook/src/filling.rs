@@ -1,0 +1,193 @@
+//! Fills in what the apiserver would allocate: `clusterIPs` and `nodePorts`, where the cluster's owner wants svcplane to choose them.
+//!
+//! What the user chose never changes, and what was filled in before (a further round of admission) is such a choice by then. The apiserver
+//! remains the arbiter: it reserves what is chosen here, or refuses.
+
+mod addresses;
+mod asker;
+mod ports;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Display;
+use std::time::Instant;
+
+use svcplane_allocators::books::{Book, NotChosen, Source};
+use svcplane_allocators::service::ChoiceKey;
+use svcplane_allocators::value::Value;
+
+pub(crate) use self::asker::{Asker, namespace_of};
+pub(crate) use self::ports::field as port_field;
+
+use crate::cause::{Cause, Reason, quoted};
+use crate::ledger::Ledger;
+use crate::review::PatchOperation;
+use crate::service::Service;
+
+/// Where svcplane chooses (`--allocate`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allocate {
+    /// Nowhere: the apiserver allocates everything.
+    Off,
+    /// Where a pool governs the Service. Elsewhere choosing adds risk and no value.
+    #[default]
+    Pooled,
+    /// Everywhere in the cluster's ranges.
+    All,
+}
+
+/// Labelled with any value, a Service gets no value from svcplane. An enforced pool binds it all the same.
+pub const SKIP_LABEL: &str = "svcplane.io/skip";
+
+/// Names the ClusterIPPool that a Service wants.
+pub const CLUSTER_IP_POOL: &str = "svcplane.io/cluster-ip-pool";
+
+/// Names the NodePortPool that a Service wants.
+pub const NODE_PORT_POOL: &str = "svcplane.io/node-port-pool";
+
+/// What is done with the fields of one Service.
+#[derive(Debug, Default)]
+pub(crate) struct Filled {
+    /// The chosen values.
+    pub patch: Vec<PatchOperation>,
+    /// How many addresses and nodePorts were chosen.
+    pub addresses: usize,
+    pub ports: usize,
+    /// Why it must be refused: its pool is enforced and gives nothing.
+    pub refused: Vec<Cause>,
+    /// An enforced pool governs, and could not be asked.
+    pub bypassed: bool,
+}
+
+/// What filling depends on beside the ledger.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub allocate: Allocate,
+    /// Nothing will be stored, so nothing is kept.
+    pub dry_run: bool,
+    /// Uniform over all of `u64`.
+    pub random: u64,
+    pub now: Instant,
+}
+
+/// Chooses what `new` needs.
+pub(crate) fn fill(
+    ledger: &mut Ledger,
+    asker: &Asker<'_>,
+    new: &Service,
+    old: Option<&Service>,
+    terms: Terms,
+) -> Filled {
+    let mut filled = Filled::default();
+    if terms.allocate == Allocate::Off || new.metadata.labels.contains_key(SKIP_LABEL) {
+        return filled;
+    }
+    let addresses = addresses::fill(ledger, asker, new, old, terms, &mut filled);
+    let ports = ports::fill(ledger, asker, new, old, terms, &mut filled);
+    if filled.refused.is_empty() {
+        (filled.addresses, filled.ports) = (addresses.len(), ports.len());
+    } else {
+        filled.patch.clear();
+        addresses::withdraw(ledger, asker, &addresses, terms.now);
+        ports::withdraw(ledger, asker, &ports, terms.now);
+    }
+    filled
+}
+
+/// What became of one field.
+enum Outcome<V> {
+    Chosen(V),
+    /// The apiserver allocates.
+    LeftEmpty,
+    /// As before, although an enforced pool governs: what it depends on is not known.
+    Bypassed,
+    /// It must not be stored without a value of an enforced pool, or with another than that of the pool that it asks for.
+    Refused(String),
+}
+
+impl<V> Outcome<V> {
+    fn map<W>(self, change: impl FnOnce(V) -> W) -> Outcome<W> {
+        match self {
+            Self::Chosen(value) => Outcome::Chosen(change(value)),
+            Self::LeftEmpty => Outcome::LeftEmpty,
+            Self::Bypassed => Outcome::Bypassed,
+            Self::Refused(message) => Outcome::Refused(message),
+        }
+    }
+}
+
+/// One field that needs a value.
+struct Wish<'a> {
+    key: &'a ChoiceKey,
+    /// The pool that the Service asks for.
+    requested: Option<&'a str>,
+    /// All that choices rest on is known.
+    is_live: bool,
+    terms: Terms,
+}
+
+fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) -> bool) -> Outcome<V> {
+    let Terms {
+        allocate,
+        dry_run,
+        random,
+        now,
+    } = wish.terms;
+    let governance = match book.govern(selects, wish.requested) {
+        Ok(governance) => governance,
+        Err(error) if wish.is_live => return Outcome::Refused(error.to_string()),
+        Err(_) => return Outcome::LeftEmpty,
+    };
+    if !wish.is_live {
+        return if governance.enforced {
+            Outcome::Bypassed
+        } else {
+            Outcome::LeftEmpty
+        };
+    }
+    let source = match governance.source() {
+        Some(source) => source,
+        None if governance.enforced => {
+            return Outcome::Refused("no pool that is enforced for this Service gives values to it".into());
+        }
+        // Left to itself, the apiserver would give values of enforced pools to whom they are not for.
+        None if allocate == Allocate::All || book.has_enforced_pools() => Source::Ranges,
+        None => return Outcome::LeftEmpty,
+    };
+    let choice = if dry_run {
+        book.peek(wish.key, source, random, now)
+    } else {
+        book.choose(wish.key, source, random, now)
+    };
+    match choice {
+        Ok(choice) => Outcome::Chosen(choice.value),
+        Err(reason) if governance.enforced => Outcome::Refused(exhausted(&governance.pools, reason)),
+        Err(_) => Outcome::LeftEmpty,
+    }
+}
+
+fn exhausted(pools: &[impl Display], reason: NotChosen) -> String {
+    let names: Vec<String> = pools.iter().map(|pool| quoted(&pool.to_string())).collect();
+    let word = if names.len() == 1 { "pool" } else { "pools" };
+    let names = names.join(", ");
+    match reason {
+        NotChosen::Full => format!(
+            "{word} {names} enforced for this Service: no value is free; enlarge it or delete a Service that holds one"
+        ),
+        reason => format!("{word} {names} enforced for this Service: {reason}; try again"),
+    }
+}
+
+fn refusal(field: String, message: String) -> Cause {
+    Cause {
+        field,
+        reason: Reason::Forbidden,
+        message,
+    }
+}
+
+/// The field that an annotation of this name is in.
+fn annotation_field(name: &str) -> String {
+    format!("metadata.annotations[{name}]")
+}

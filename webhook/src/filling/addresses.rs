@@ -1,0 +1,149 @@
+//! `spec.clusterIPs` of a Service that gets addresses: one that is new or was an ExternalName, or one that becomes dual-stack
+//! (spec/allocation.md 1.7 and 1.8).
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use serde_json::Value as Json;
+use svcplane_allocators::cluster_ips::IpFamily;
+use svcplane_allocators::service::Field;
+
+use super::{Asker, CLUSTER_IP_POOL, Filled, Outcome, Terms, Wish, annotation_field, choose, refusal};
+use crate::address::Written;
+use crate::judge::before_allocation;
+use crate::ledger::{Families, Ledger};
+use crate::review::PatchOperation;
+use crate::service::{EXTERNAL_NAME, Service, Spec};
+
+/// Addresses that a Service has, and the families that it needs more of.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    pub given: Vec<String>,
+    pub families: Vec<IpFamily>,
+}
+
+/// Chooses them; returns those that must be withdrawn if the Service is refused.
+pub(super) fn fill(
+    ledger: &mut Ledger,
+    asker: &Asker<'_>,
+    new: &Service,
+    old: Option<&Service>,
+    terms: Terms,
+    filled: &mut Filled,
+) -> Vec<IpAddr> {
+    let Some(families) = ledger.families() else {
+        return Vec::new();
+    };
+    let Some(Missing { mut given, families }) = missing(new, old, families) else {
+        return Vec::new();
+    };
+    let key = asker.key(Field::ClusterIp);
+    let wish = Wish {
+        key: &key,
+        requested: new.metadata.annotations.get(CLUSTER_IP_POOL).map(String::as_str),
+        is_live: ledger.waits_for(terms.now).is_none(),
+        terms,
+    };
+    let mut chosen = Vec::new();
+    for family in families {
+        // Without the right CIDR an apiserver refuses a dry run's address (validation.md 11.13).
+        if terms.dry_run && ledger.ranges_of(family, terms.now) != 1 {
+            break;
+        }
+        let selects = |name: &str| asker.is_selected_by_pool(&ledger.cluster_ip_pools, name);
+        let outcome = match family {
+            IpFamily::IPv4 => choose(&mut ledger.cluster_ips.ipv4, &wish, selects).map(IpAddr::V4),
+            IpFamily::IPv6 => choose(&mut ledger.cluster_ips.ipv6, &wish, selects).map(IpAddr::V6),
+        };
+        match outcome {
+            Outcome::Chosen(address) => {
+                given.push(address.to_string());
+                chosen.push(address);
+            }
+            // The apiserver allocates what comes after.
+            Outcome::LeftEmpty => break,
+            Outcome::Bypassed => {
+                filled.bypassed = true;
+                break;
+            }
+            Outcome::Refused(message) => {
+                let field = match wish.requested {
+                    Some(_) => annotation_field(CLUSTER_IP_POOL),
+                    None => "spec.clusterIPs".into(),
+                };
+                filled.refused.push(refusal(field, message));
+                break;
+            }
+        }
+    }
+    if !chosen.is_empty() {
+        let set = |field: &str, value: Json| PatchOperation::Add {
+            path: format!("/spec/{field}"),
+            value,
+        };
+        if let Some(first) = given.first().filter(|_| new.spec.cluster_ip.is_empty()) {
+            filled.patch.push(set("clusterIP", first.clone().into()));
+        }
+        filled.patch.push(set("clusterIPs", given.into()));
+    }
+    if terms.dry_run { Vec::new() } else { chosen }
+}
+
+/// Takes back what was chosen for a Service that is refused.
+pub(super) fn withdraw(ledger: &mut Ledger, asker: &Asker<'_>, chosen: &[IpAddr], now: Instant) {
+    let key = asker.key(Field::ClusterIp);
+    for address in chosen {
+        ledger.cluster_ips.withdraw(&key, *address, now);
+    }
+}
+
+/// What the apiserver would allocate. Where it would refuse, nothing.
+pub(super) fn missing(new: &Service, old: Option<&Service>, cluster: Families) -> Option<Missing> {
+    let spec = before_allocation(new, old)?;
+    let mut families = families(&spec.ip_families)?;
+    for given in spec.cluster_ips.iter().skip(families.len()) {
+        families.push(IpFamily::of(Written::parse(given)?.address));
+    }
+    let is_single = spec.ip_family_policy.as_deref() == Some("SingleStack");
+    if spec.ip_family_policy.as_deref() == Some("RequireDualStack") && !cluster.dual {
+        return None;
+    }
+    if families.is_empty() {
+        families.push(cluster.primary);
+    }
+    if let [only] = families.as_slice()
+        && !is_single
+        && cluster.dual
+    {
+        let other = other(*only);
+        families.push(other);
+    }
+    let is_known = |family: &IpFamily| cluster.dual || *family == cluster.primary;
+    let allocates = old.is_none_or(|old| old.spec.is(EXTERNAL_NAME) || gains_a_family(&spec, old, families.len()));
+    let families: Vec<IpFamily> = families.split_off(spec.cluster_ips.len().min(families.len()));
+    (allocates && !families.is_empty() && families.iter().all(is_known)).then_some(Missing {
+        given: spec.cluster_ips,
+        families,
+    })
+}
+
+/// One address, and now there are to be two.
+fn gains_a_family(spec: &Spec, old: &Service, families: usize) -> bool {
+    !old.spec.is_headless() && spec.cluster_ips.len() == 1 && families == 2
+}
+
+fn families(names: &[String]) -> Option<Vec<IpFamily>> {
+    let family = |name: &String| match name.as_str() {
+        "IPv4" => Some(IpFamily::IPv4),
+        "IPv6" => Some(IpFamily::IPv6),
+        _ => None,
+    };
+    names.iter().map(family).collect()
+}
+
+fn other(family: IpFamily) -> IpFamily {
+    match family {
+        IpFamily::IPv4 => IpFamily::IPv6,
+        IpFamily::IPv6 => IpFamily::IPv4,
+    }
+}
