@@ -16,8 +16,10 @@ use crate::metrics::WatchMetrics;
 use crate::readiness::Readiness;
 
 mod backoff;
+mod pulse;
 
 pub use backoff::WatchBackoff;
+pub use pulse::Pulse;
 
 /// How long the server keeps a watch open, and (5 s later) how soon a watch that died without a sign is noticed.
 pub const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
@@ -66,6 +68,7 @@ pub async fn run<K>(
     selection: Selection,
     metrics: WatchMetrics,
     ready: Readiness,
+    pulse: Pulse,
     mut sink: impl FnMut(Event<K>),
 ) -> WentBack
 where
@@ -76,6 +79,7 @@ where
         resource,
         metrics: metrics.clone(),
         said: Repeated::default(),
+        pulse,
     };
     // The newest version that an object had.
     let mut shown = 0;
@@ -143,7 +147,11 @@ where
                                     newest,
                                 };
                             }
-                            Ok(_) => break,
+                            Ok(_) => {
+                                // A watch that hears nothing can only tell by this that it is at work again.
+                                trouble.pulse.back();
+                                break;
+                            }
                             Err(failure) => trouble.note(&failure),
                         }
                     }
@@ -222,17 +230,20 @@ struct Trouble {
     resource: &'static str,
     metrics: WatchMetrics,
     said: Repeated,
+    pulse: Pulse,
 }
 
 impl Trouble {
     fn note(&mut self, failure: &Failure) {
         self.metrics.errors.inc();
+        self.pulse.broke(Instant::now());
         if self.said.is_news(failure, Instant::now()) {
             tracing::warn!(resource = self.resource, error = %failure, "watch interrupted, trying again");
         }
     }
 
     fn over(&mut self) {
+        self.pulse.back();
         if self.said.over() {
             tracing::info!(resource = self.resource, "watch is back");
         }
@@ -311,7 +322,7 @@ mod tests {
         };
         let metrics = Metrics::new(Registry::new(), build).unwrap().watch("configmaps");
         let ready = Readiness::new("configmaps");
-        let run = run("configmaps", api, paged(), metrics, ready, |_| {});
+        let run = run("configmaps", api, paged(), metrics, ready, Pulse::default(), |_| {});
         tokio::time::timeout(Duration::from_mins(5), run).await
     }
 
@@ -360,7 +371,7 @@ mod tests {
             let _ = seen.send(word);
         };
         let ready = Readiness::new("configmaps");
-        let run = run("configmaps", api, paged(), metrics, ready, sink);
+        let run = run("configmaps", api, paged(), metrics, ready, Pulse::default(), sink);
         let first = async {
             let mut first = Vec::new();
             while first.len() < 3 {
