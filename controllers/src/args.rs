@@ -11,17 +11,23 @@ use svcplane_runtime::watch::WatchList;
 
 use crate::gate::Mode;
 
+mod audit;
 mod controllers;
 mod explain;
-mod reserved;
+mod pools;
+mod ranges;
 mod sizes;
 mod tuning;
+mod webhook;
 
+pub use audit::AuditArgs;
 pub use controllers::Controllers;
 pub use explain::{ExplainArgs, Form};
-pub use reserved::ReservedArgs;
+pub use pools::PoolsArgs;
+pub use ranges::RangeArgs;
 pub use sizes::SizeArgs;
 pub use tuning::TuningArgs;
+pub use webhook::WebhookArgs;
 
 /// A Kubernetes Service control plane.
 #[derive(Debug, Parser)]
@@ -39,6 +45,12 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Explain one Service: which Pods are in and which are not and why, what should be stored and what is, what clients see of it
     Explain(Box<ExplainArgs>),
+    /// Show how full the ranges and pools of ClusterIPs and nodePorts are, or who has a value
+    Pools(Box<PoolsArgs>),
+    /// Check what is stored against the rules of allocation, validation and pools; exit with 1 if something is wrong
+    Audit(Box<AuditArgs>),
+    /// Print the custom resource definitions, for kubectl apply -f -
+    Crds,
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -94,9 +106,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub leader_election: LeaderElectionArgs,
 
-    /// Flags of controllers that this version does not have yet.
+    /// Admission.
     #[command(flatten)]
-    pub reserved: ReservedArgs,
+    pub webhook: WebhookArgs,
 }
 
 /// Form of the log.
@@ -119,6 +131,7 @@ impl RunArgs {
                     .to_owned(),
             );
         }
+        self.webhook.check()?;
         let checked = self.admin.check().and_then(|()| self.leader_election.config());
         checked.map(drop).map_err(|error| error.to_string())
     }

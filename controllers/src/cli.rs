@@ -7,7 +7,10 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Command, ExplainArgs, RunArgs, one_line};
+use crate::audit::audit;
+use crate::crds::crds;
 use crate::explain::{Style, explain};
+use crate::pools::pools;
 use crate::run::run;
 use crate::start;
 
@@ -36,6 +39,9 @@ pub fn main() -> ExitCode {
     match cli.command {
         Command::Run(args) => run_to_end(*args),
         Command::Explain(args) => explain_to_end(&args),
+        Command::Pools(args) => checked(on_this_thread(pools(&args, style())).map(|report| (report, true))),
+        Command::Audit(args) => checked(on_this_thread(audit(&args)).map(|audited| (audited.text, audited.in_order))),
+        Command::Crds => print(format!("{:#}\n", crds()).as_bytes(), ExitCode::SUCCESS),
         Command::Completions { shell } => {
             // Into memory first: clap_complete panics when its reader goes away.
             let mut script = Vec::new();
@@ -56,22 +62,22 @@ fn print(text: &[u8], code: ExitCode) -> ExitCode {
     }
 }
 
-fn explain_to_end(args: &ExplainArgs) -> ExitCode {
+/// Runs a command that reads the cluster.
+fn on_this_thread<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let thread = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let explained = match thread {
-        Ok(thread) => thread.block_on(explain(args, style())),
-        Err(error) => Err(error.to_string()),
-    };
-    match explained {
-        Ok(explained) => {
-            let failed = args.check && !explained.in_order;
-            let code = if failed {
-                ExitCode::from(FAILED)
-            } else {
-                ExitCode::SUCCESS
-            };
-            print(explained.text.as_bytes(), code)
-        }
+    thread.map_err(|error| error.to_string())?.block_on(command)
+}
+
+fn explain_to_end(args: &ExplainArgs) -> ExitCode {
+    let explained = on_this_thread(explain(args, style()));
+    checked(explained.map(|explained| (explained.text, explained.in_order || !args.check)))
+}
+
+/// Prints a report, or why there is none; 1 if something is wrong.
+fn checked(report: Result<(String, bool), String>) -> ExitCode {
+    match report {
+        Ok((report, true)) => print(report.as_bytes(), ExitCode::SUCCESS),
+        Ok((report, false)) => print(report.as_bytes(), ExitCode::from(FAILED)),
         Err(error) => complain(&format!("error: {error}"), FAILED),
     }
 }

@@ -24,11 +24,8 @@ mod style;
 mod text;
 mod visible;
 
-use svcplane_runtime::client;
-use svcplane_runtime::metrics::Metrics;
-
 use crate::args::{ExplainArgs, Form};
-use crate::start::build_info;
+use crate::start;
 use objects::Objects;
 use report::Report;
 pub use style::Style;
@@ -53,11 +50,7 @@ pub struct Explained {
 
 /// Reads the cluster and explains one Service. The error is one line.
 pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, String> {
-    let config = client::load_config(args.kubeconfig.as_deref()).await;
-    let config = config.map_err(|error| error.to_string())?;
-    let metrics = Metrics::new(prometheus::Registry::new(), build_info()).map_err(|error| error.to_string())?;
-    let user_agent = concat!("svcplane-explain/", env!("CARGO_PKG_VERSION"));
-    let client = client::connect(config, user_agent, &metrics).map_err(|error| error.to_string())?;
+    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-explain").await?;
     let texts = Box::pin(gather::gather(&client, &args.service)).await;
     let objects = Objects::read(texts.map_err(|trouble| trouble.to_string())?)?;
     let limits = Limits {

@@ -8,6 +8,7 @@ use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
+use crate::books::Intake;
 use crate::index::{Index, Kind};
 use crate::model::{EndpointsObject, Interner, LabelledPod, Node, ObjectKey, Revision, Service, Slice, Uid};
 use crate::reconcile::Reconciler;
@@ -27,6 +28,8 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug
     fn apply(model: Self::Model, index: &mut Index);
     /// It is gone.
     fn delete(index: &mut Index, key: &ObjectKey, revision: Revision);
+    /// Tells admission, if it wants to know.
+    fn tell(_event: &Event<Self>, _services: &Mutex<Intake<WireService>>) {}
 }
 
 impl Watched for WireService {
@@ -41,6 +44,9 @@ impl Watched for WireService {
     }
     fn delete(index: &mut Index, key: &ObjectKey, revision: Revision) {
         index.delete_service(key, revision);
+    }
+    fn tell(event: &Event<Self>, services: &Mutex<Intake<Self>>) {
+        services.lock().event(event);
     }
 }
 
@@ -160,11 +166,16 @@ pub struct Feed {
     pub index: Arc<Mutex<Index>>,
     /// Who is told what is affected.
     pub controller: Arc<Reconciler>,
+    /// What admission learns of Services, if it is served.
+    pub services: Option<Arc<Mutex<Intake<WireService>>>>,
 }
 
 impl Feed {
     /// Takes one event of a watch.
     pub fn event<K: Watched>(&self, event: Event<K>) {
+        if let Some(services) = &self.services {
+            K::tell(&event, services);
+        }
         match event {
             Event::Init => self.change(|index| index.begin(K::KIND)),
             Event::InitApply(object) | Event::Apply(object) => {

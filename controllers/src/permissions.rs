@@ -8,6 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
+use svcplane_webhook::pools::GROUP;
 
 use crate::controller::Controller;
 use crate::gate::Mode;
@@ -56,7 +57,7 @@ impl fmt::Display for Right {
 }
 
 /// All that `svcplane run` needs in this mode. Events are not among them: without the right to write them only they are missing.
-pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>) -> Vec<Right> {
+pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>, webhook: bool) -> Vec<Right> {
     let mut rights = Vec::new();
     let mut add = |group, resource, namespace: Option<&str>, verbs: &[&'static str]| {
         rights.extend(verbs.iter().map(|verb| Right::new(verb, group, resource, namespace)));
@@ -76,6 +77,15 @@ pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>)
     }
     if running.contains(&Controller::Slices) {
         add("", "nodes", None, &["list", "watch"]);
+    }
+    if webhook {
+        add("", "namespaces", None, &["list", "watch"]);
+        for resource in ["servicecidrs", "ipaddresses"] {
+            add("networking.k8s.io", resource, None, &["list", "watch"]);
+        }
+        for resource in ["clusterippools", "nodeportpools"] {
+            add(GROUP, resource, None, &["get", "list", "watch"]);
+        }
     }
     if let Some(namespace) = lease_namespace {
         add(
@@ -131,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_missing_right_is_named_by_verb_resource_and_place() {
-        let rights = needed(Mode::Active, &Controller::ALL, Some("svcplane"));
+        let rights = needed(Mode::Active, &Controller::ALL, Some("svcplane"), true);
         let named: Vec<String> = rights.iter().map(Right::to_string).collect();
         assert!(named.contains(&"update on endpoints".to_owned()), "{named:?}");
         assert!(
@@ -142,13 +152,13 @@ mod tests {
             named.contains(&"get on endpointslices.discovery.k8s.io".to_owned()),
             "{named:?}"
         );
-        let alone = needed(Mode::Active, &[Controller::Endpoints], None);
+        let alone = needed(Mode::Active, &[Controller::Endpoints], None, false);
         assert!(
             !alone
                 .iter()
                 .any(|right| ["endpointslices", "nodes"].contains(&right.resource))
         );
-        let observing = needed(Mode::Observe, &Controller::ALL, None);
+        let observing = needed(Mode::Observe, &Controller::ALL, None, false);
         let writes = |right: &Right| !matches!(right.verb, "get" | "list" | "watch");
         assert!(!observing.iter().any(writes), "observe needs no write verb");
     }

@@ -16,7 +16,7 @@ use svcplane_runtime::metrics::Metrics;
 use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
 use svcplane_runtime::supervise::{Supervisor, TaskFailure};
-use svcplane_runtime::watch;
+use svcplane_runtime::watch::{self, Pulse};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,7 @@ use crate::leadership::{lead, resync};
 use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
+use crate::serving::Webhook;
 use crate::state::{Debug, IndexCollector};
 use crate::watches::{Kinds, Watches};
 use crate::write::Writer;
@@ -124,9 +125,6 @@ async fn build(
     stops: &Stops,
     work: &mut Option<WorkQueue>,
 ) -> Result<(), RunError> {
-    for flag in args.reserved.given() {
-        tracing::warn!("{flag} has no effect in this version: it belongs to a controller that it does not have");
-    }
     let registry = Registry::new();
     let metrics = Metrics::new(registry.clone(), start::build_info()).map_err(because)?;
     let config = client::load_config(args.kubeconfig.as_deref()).await.map_err(because)?;
@@ -142,7 +140,9 @@ async fn build(
         args.mode,
         &running,
         lease.as_ref().map(|lease| lease.namespace.as_str()),
+        args.webhook.webhook_address.is_some(),
     );
+    let mut webhook = Webhook::open(&args.webhook, &registry).await.map_err(RunError)?;
     let (election, term) = elect(lease, for_election, &name, &metrics);
 
     let index = Arc::new(Mutex::new(Index::default()));
@@ -172,16 +172,23 @@ async fn build(
         index: Arc::clone(&index),
         queue,
         synced: synced.clone(),
+        ledger: webhook.as_ref().map(Webhook::ledger),
     };
-    let probes = probes(&synced, election.as_ref(), electing.clone());
+    let booked = webhook.iter().flat_map(Webhook::readiness);
+    let all: Vec<Readiness> = synced.iter().cloned().chain(booked).collect();
+    let probes = probes(&all, election.as_ref(), electing.clone());
     serve_http(args, tasks, stops, probes, &metrics, state).await?;
 
     let minor = start::admit(&client, &server, &rights).await.map_err(RunError)?;
+    if let Some(webhook) = &mut webhook {
+        webhook.adapt(minor).map_err(RunError)?;
+    }
 
     let feed = Feed {
         interner: Arc::new(Mutex::new(Interner::default())),
         index,
         controller: Arc::clone(&controller),
+        services: webhook.as_ref().map(Webhook::services),
     };
     let style = watch::list_style(args.watch_list, minor);
     let watches = Watches {
@@ -189,8 +196,12 @@ async fn build(
         style,
         metrics,
         feed,
+        services: Pulse::default(),
     };
     watches.start_all(tasks, &stops.rest, &synced, kinds.slices.as_ref());
+    if let Some(webhook) = webhook {
+        webhook.start(watches, term.clone(), tasks, &stops.rest);
+    }
     tasks.spawn("events", &stops.rest, events.run(stops.rest.clone()));
     if let Some(election) = election {
         electing.raise();
@@ -297,7 +308,7 @@ fn start_controllers(
 }
 
 /// Runs `task` until `stop`.
-fn until(
+pub(crate) fn until(
     stop: &CancellationToken,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {

@@ -1,15 +1,17 @@
 //! The first steps of the process: the log, and an apiserver that answers.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Instant;
 
 use http::Uri;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
+use prometheus::Registry;
 use svcplane_runtime::api::Repeated;
 use svcplane_runtime::api::{Failure, call};
-use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
-use svcplane_runtime::metrics::BuildInfo;
+use svcplane_runtime::client::{self, RESPONSE_HEAD_LIMIT};
+use svcplane_runtime::metrics::{BuildInfo, Metrics};
 use svcplane_runtime::watch::WatchBackoff;
 use tracing_subscriber::EnvFilter;
 
@@ -51,6 +53,16 @@ fn is_directive(text: &str) -> bool {
     let (_, level) = text.rsplit_once('=').unwrap_or(("", text));
     let levels = ["off", "error", "warn", "info", "debug", "trace"];
     levels.iter().any(|known| level.trim().eq_ignore_ascii_case(known))
+}
+
+/// A client for a command that reads the cluster. The error is one line.
+pub async fn connect(kubeconfig: Option<&Path>, program: &str) -> Result<Client, String> {
+    let config = client::load_config(kubeconfig)
+        .await
+        .map_err(|error| error.to_string())?;
+    let metrics = Metrics::new(Registry::new(), build_info()).map_err(|error| error.to_string())?;
+    let user_agent = format!("{program}/{}", env!("CARGO_PKG_VERSION"));
+    client::connect(config, &user_agent, &metrics).map_err(|error| error.to_string())
 }
 
 /// Waits until the apiserver answers and returns its minor version, if it says one. A server that stays away costs a line a minute, not a

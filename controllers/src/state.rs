@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use svcplane_runtime::leader::TermHandle;
 use svcplane_runtime::queue::Queue;
 use svcplane_runtime::readiness::Readiness;
+use svcplane_webhook::ledger::{Ledger, SharedLedger};
 
 use crate::gate::Gate;
 use crate::index::Index;
@@ -96,6 +97,8 @@ pub struct Debug {
     pub queue: Queue<ObjectKey>,
     /// Which watches have seen a complete state.
     pub synced: Vec<Readiness>,
+    /// The books of admission, if it is served.
+    pub ledger: Option<SharedLedger>,
 }
 
 impl Debug {
@@ -116,6 +119,7 @@ impl Debug {
             "leader": term.holder,
             "forcedObserve": term.forced_observe,
             "synced": synced,
+            "books": self.ledger.as_ref().map(|ledger| books(&ledger.lock())),
             "queue": { "waiting": self.queue.waiting() },
             "objects": {
                 "namespaces": counts.namespaces,
@@ -129,4 +133,26 @@ impl Debug {
             "addresses": { "ready": counts.ready_addresses, "notReady": counts.not_ready_addresses },
         })
     }
+}
+
+/// Whether values can be chosen, and from which ranges.
+fn books(ledger: &Ledger) -> Value {
+    let now = Instant::now();
+    let sources: Map<String, Value> = ledger
+        .freshness(now)
+        .map(|(kind, freshness)| (kind.as_str().to_owned(), format!("{freshness:?}").into()))
+        .collect();
+    let (addresses, ports) = (ledger.cluster_ips(), ledger.node_ports());
+    let ranges = addresses
+        .ipv4
+        .ranges(now)
+        .chain(addresses.ipv6.ranges(now))
+        .chain(ports.ranges(now));
+    let ranges: Map<String, Value> = ranges
+        .map(|range| {
+            let state = json!({ "ready": range.ready, "settled": range.settled, "resting": range.resting });
+            (range.text.to_string(), state)
+        })
+        .collect();
+    json!({ "sources": sources, "ranges": ranges })
 }

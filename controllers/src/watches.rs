@@ -4,12 +4,13 @@ use kube::{Api, Client};
 use svcplane_runtime::metrics::Metrics;
 use svcplane_runtime::readiness::Readiness;
 use svcplane_runtime::supervise::Supervisor;
-use svcplane_runtime::watch::{self, ListStyle, Selection};
+use svcplane_runtime::watch::{self, ListStyle, Pulse, Selection};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Controller;
 use crate::endpointslice::MANAGED_BY_LABEL;
 use crate::feed::{Feed, Watched};
+use crate::index::Kind;
 use crate::model::Manager;
 use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
 
@@ -54,6 +55,8 @@ pub struct Watches {
     pub metrics: Metrics,
     /// Where events go.
     pub feed: Feed,
+    /// Whether the watch of Services is at work.
+    pub services: Pulse,
 }
 
 impl Watches {
@@ -84,6 +87,12 @@ impl Watches {
         ready: &Readiness,
         labels: Option<String>,
     ) {
+        let is_services = K::KIND == Kind::Service;
+        let pulse = if is_services {
+            self.services.clone()
+        } else {
+            Pulse::default()
+        };
         let feed = self.feed.clone();
         let watch = watch::run(
             K::RESOURCE,
@@ -94,6 +103,7 @@ impl Watches {
             },
             self.metrics.watch(K::RESOURCE),
             ready.clone(),
+            pulse,
             move |event| feed.event(event),
         );
         let until = stop.clone();

@@ -63,7 +63,10 @@ pub fn shared() -> &'static Cluster {
 
 /// Runs to the end on a thread and runtime of its own, for callers that are inside a runtime which must not be blocked
 /// on and which ends before the result does.
-pub(crate) fn on_own_runtime<T: Send>(make: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T, String> {
+///
+/// # Errors
+/// Its own, or that it panicked.
+pub fn on_own_runtime<T: Send>(make: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T, String> {
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(make())

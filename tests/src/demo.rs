@@ -1,5 +1,6 @@
 //! `make run`: svcplane at work on a real control plane, for a person who has just cloned the repository.
 
+mod admission;
 mod explain;
 pub mod screen;
 pub mod slices;
@@ -59,6 +60,7 @@ async fn stay(screen: &Screen, stage: &Stage) {
     line("The cluster stays up until Ctrl-C. In another terminal:");
     line(format_args!("  alias k='{kubectl}'"));
     line("  k get endpoints,endpointslices -A");
+    line("  k get clusterippools,nodeportpools");
     for (name, log) in stage.logs() {
         line(format_args!(
             "  tail -f {}    # {name}: its first lines name the addresses of /metrics and /debug/state",

@@ -8,6 +8,8 @@
 //!
 //! Nothing here outlives the process that uses it, however that process ends: see [`process`].
 
+pub mod admission;
+pub mod balancer;
 pub mod bench;
 pub mod binaries;
 pub mod caught_up;

@@ -6,13 +6,17 @@ use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
+use svcplane_allocators::service::{Owner, ServiceKey};
+use svcplane_allocators::value::NodePort;
+use svcplane_webhook::address::Written;
+use svcplane_webhook::ledger::Holder;
 
 use super::{meta, nullable, parse_ip};
 use crate::model::{
     Distribution, Interner, IpFamily, Protocol, Service, ServicePort, ServiceType, TargetPort, Timestamp,
 };
 
-/// The fields of a Service that endpoints depend on.
+/// The fields of a Service that endpoints and the books of values depend on.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = api::Service)]
 pub struct WireService {
@@ -30,6 +34,10 @@ struct Spec {
     selector: Option<BTreeMap<String, String>>,
     #[serde(rename = "clusterIP", deserialize_with = "nullable")]
     cluster_ip: String,
+    #[serde(rename = "clusterIPs", deserialize_with = "nullable")]
+    cluster_ips: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    health_check_node_port: i32,
     #[serde(deserialize_with = "nullable")]
     ip_families: Vec<String>,
     #[serde(deserialize_with = "nullable")]
@@ -50,6 +58,8 @@ struct Port {
     app_protocol: Option<String>,
     port: i32,
     target_port: Option<IntOrText>,
+    #[serde(deserialize_with = "nullable")]
+    node_port: i32,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -60,6 +70,30 @@ enum IntOrText {
 }
 
 impl WireService {
+    /// What it holds.
+    pub fn holder(&self) -> Holder {
+        let Self { metadata, spec } = self;
+        let text = |field: &Option<String>| field.as_deref().unwrap_or_default().to_owned();
+        // One from before `clusterIPs`.
+        let only = spec.cluster_ips.is_empty().then_some(&spec.cluster_ip);
+        let addresses = spec.cluster_ips.iter().chain(only);
+        let ports = spec.ports.iter().map(|port| port.node_port);
+        Holder {
+            owner: Owner {
+                created: metadata
+                    .creation_timestamp
+                    .as_ref()
+                    .map_or(0, |time| time.0.as_second()),
+                service: ServiceKey::new(text(&metadata.namespace), text(&metadata.name)),
+            },
+            addresses: addresses.filter_map(|ip| Some(Written::parse(ip)?.address)).collect(),
+            ports: ports
+                .chain([spec.health_check_node_port])
+                .filter_map(|port| NodePort::new(u16::try_from(port).ok()?))
+                .collect(),
+        }
+    }
+
     /// Turns it into the model.
     pub fn into_model(self, interner: &mut Interner) -> Service {
         let Self { metadata, spec } = self;

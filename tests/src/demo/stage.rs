@@ -1,4 +1,4 @@
-//! What the demo plays on: a control plane, two replicas of svcplane, a kubelet that only writes status, and `examples/`.
+//! What the demo plays on: a control plane, two replicas of svcplane with their webhook, a kubelet that only writes status, and `examples/`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +13,8 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::screen::Screen;
+use crate::admission::{Credentials, address, install_crds, wait_choosing};
+use crate::balancer::Balancer;
 use crate::binaries;
 use crate::cluster::{Cluster, Flavour};
 use crate::eventually::eventually_one;
@@ -30,6 +32,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub struct Stage {
     // Dropped in this order: what uses the apiserver before the apiserver.
     replicas: Vec<Option<Svcplane>>,
+    credentials: Credentials,
+    balancer: Balancer,
     /// Plays the Nodes.
     pub kubelet: StatusKubelet,
     /// The control plane.
@@ -59,10 +63,23 @@ impl Stage {
             .await?;
 
         create_namespace(&client).await?;
-        let first = start_replica(&cluster, 1)?;
-        let second = start_replica(&cluster, 2)?;
+        screen
+            .during(
+                "installing the custom resources of svcplane crds",
+                install_crds(&client),
+            )
+            .await?;
+        let credentials = Credentials::make()?;
+        let first = start_replica(&cluster, &credentials, 1).await?;
+        let second = start_replica(&cluster, &credentials, 2).await?;
         let pids = format!("pids {} and {}", first.pid(), second.pid());
         screen.say(format_args!("two replicas of svcplane started, active, {pids}"));
+        let balancer = Balancer::start(vec![address(&first).await?, address(&second).await?]).await?;
+        let (before, replicas) = (balancer.address(), [&first, &second]);
+        let registering = credentials.register(&client, &before, &replicas);
+        screen
+            .during("registering their admission webhook", registering)
+            .await?;
         let golden = ["10.100.130.119", "10.100.152.254"].map(|a| a.parse());
         let [one, two] = golden;
         let kubelet = StatusKubelet::builder(client)
@@ -76,6 +93,8 @@ impl Stage {
             .await?;
         Ok(Self {
             replicas: vec![Some(first), Some(second)],
+            credentials,
+            balancer,
             kubelet,
             cluster,
             program: binaries::svcplane()?,
@@ -100,10 +119,23 @@ impl Stage {
     }
 
     /// Starts a replica again that was killed.
-    pub fn restart_replica(&mut self, number: usize) -> anyhow::Result<()> {
-        let replica = start_replica(&self.cluster, number)?;
+    pub async fn restart_replica(&mut self, number: usize) -> anyhow::Result<()> {
+        let replica = start_replica(&self.cluster, &self.credentials, number).await?;
         if let Some(place) = number.checked_sub(1).and_then(|i| self.replicas.get_mut(i)) {
             *place = Some(replica);
+        }
+        let mut addresses = Vec::new();
+        for replica in self.replicas.iter().flatten() {
+            addresses.push(address(replica).await?);
+        }
+        self.balancer.point_at(addresses);
+        Ok(())
+    }
+
+    /// Waits until every replica can choose ClusterIPs and nodePorts.
+    pub async fn wait_choosing(&self) -> anyhow::Result<()> {
+        for replica in self.replicas.iter().flatten() {
+            wait_choosing(replica).await?;
         }
         Ok(())
     }
@@ -122,9 +154,9 @@ impl Stage {
     }
 }
 
-fn start_replica(cluster: &Cluster, number: usize) -> anyhow::Result<Svcplane> {
+async fn start_replica(cluster: &Cluster, credentials: &Credentials, number: usize) -> anyhow::Result<Svcplane> {
     // A short lease, so that the fail-over can be watched. POD_NAME begins the holder identity.
-    Svcplane::builder()
+    let builder = Svcplane::builder()
         .cluster(cluster)
         .replica(number)
         .env("POD_NAME", &format!("svcplane-{number}"))
@@ -132,7 +164,10 @@ fn start_replica(cluster: &Cluster, number: usize) -> anyhow::Result<Svcplane> {
         .arg("--leader-elect-lease-duration=5s")
         .arg("--leader-elect-renew-deadline=3s")
         .arg("--leader-elect-retry-period=1s")
-        .spawn()
+        .arg("--allocate=all")
+        .arg("--webhook-peers=svcplane-1,svcplane-2")
+        .arg(&format!("--webhook-self=svcplane-{number}"));
+    credentials.serve(builder).start().await
 }
 
 async fn create_namespace(client: &Client) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::screen::Screen;
 use super::stage::{NAMESPACE, Stage};
-use super::{explain, slices, view};
+use super::{admission, explain, slices, view};
 use crate::eventually::{eventually, eventually_one};
 
 /// How long a state may take to come; it takes milliseconds when all is well.
@@ -91,6 +91,7 @@ pub async fn tell(screen: &Screen, stage: &mut Stage) -> anyhow::Result<()> {
         }
         screen.detail(format_args!("{}: {}", view::key(&now), view::line(&now)));
     }
+    admission::show(screen, stage, &client).await?;
     explain::show(screen, &stage.cluster, "default/hostnames").await
 }
 
@@ -232,7 +233,7 @@ async fn fail_over(screen: &Screen, stage: &mut Stage, client: &Client) -> anyho
     let since = Instant::now();
     stage.kubelet.set_ready("default", &pod, true).await?;
     follows(screen, client, since, service, |e| has(e, &ip, true)).await?;
-    stage.restart_replica(leader)
+    stage.restart_replica(leader).await
 }
 
 /// Waits until the Endpoints of a Service (`namespace/name`) are right, and shows them.

@@ -157,7 +157,8 @@ impl Svcplane {
     }
 
     /// The part after the colon is what svcplane chose.
-    pub(super) async fn wait_listening(&self, message: &str) -> Result<String> {
+    /// Waits until its log says this, and returns the URL of the address that it names.
+    pub(crate) async fn wait_listening(&self, message: &str) -> Result<String> {
         let entry = self.wait_log(message, DEADLINE).await?;
         let address = field(&entry, "address").with_context(|| format!("\"{message}\" without a field address"))?;
         Ok(format!("http://{address}"))

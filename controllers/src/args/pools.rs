@@ -1,0 +1,28 @@
+//! Flags of `svcplane pools`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Form, RangeArgs};
+use crate::pools::Wanted;
+
+/// See the module.
+#[derive(Debug, Args)]
+pub struct PoolsArgs {
+    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Who has this ClusterIP or nodePort
+    #[arg(long, value_name = "VALUE")]
+    pub who: Option<Wanted>,
+
+    /// Form of the report
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    pub output: Form,
+
+    /// The values that there are.
+    #[command(flatten)]
+    pub ranges: RangeArgs,
+}

@@ -1,0 +1,72 @@
+//! nodePorts: the findings of kube-apiserver's repair, pools that were bypassed, and numbers that an ExternalName Service carries.
+
+use svcplane_allocators::value::NodePort;
+use svcplane_webhook::service::EXTERNAL_NAME;
+
+use super::addresses::object;
+use super::gather::{Known, Stored};
+use super::report::Finding;
+use crate::books::Booked as _;
+
+/// Everything that is wrong with them.
+pub fn findings(stored: &Stored) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, owners) in stored.ledger.node_ports().conflicts() {
+        let Some((first, others)) = owners.split_first() else {
+            continue;
+        };
+        for other in others {
+            let message = format!("{number} is also that of Service {}, which is older", first.service);
+            findings.push(Finding::error(
+                "PortAlreadyAllocated",
+                object(&other.service),
+                "spec.ports",
+                message,
+            ));
+        }
+    }
+    for known in &stored.services {
+        findings.extend(of_service(stored, known));
+    }
+    findings
+}
+
+fn of_service(stored: &Stored, known: &Known) -> Vec<Finding> {
+    let Some(holder) = known.wire.fact() else {
+        return Vec::new();
+    };
+    let (service, spec) = (holder.owner.service, &known.service.spec);
+    let mut findings = Vec::new();
+    let mut find =
+        |rule, field: String, message: String| findings.push(Finding::error(rule, object(&service), field, message));
+    let number = |number: i64| NodePort::new(u16::try_from(number).ok()?);
+    let book = stored.ledger.node_ports();
+    for (index, port) in spec.ports.iter().enumerate() {
+        let Some(number) = number(port.node_port) else { continue };
+        let field = format!("spec.ports[{index}].nodePort");
+        if spec.is(EXTERNAL_NAME) {
+            let message = format!(
+                "{number} is not reserved for a Service of this type, and is given out again if it is deleted while another has it"
+            );
+            find("ExternalNameHoldsPort", field, message);
+            continue;
+        }
+        if !book.is_in_any_range(number) {
+            let message = format!("{number} lies outside of --service-node-port-range");
+            find("PortOutOfRange", field.clone(), message);
+        }
+        if let Err(refusal) = stored
+            .ledger
+            .judge_node_port(&service, &known.service.metadata.labels, number)
+        {
+            find("PoolBypassed", field, format!("{number} {refusal}"));
+        }
+    }
+    if let Some(number) = number(spec.health_check_node_port)
+        && !book.is_in_any_range(number)
+    {
+        let message = format!("{number} lies outside of --service-node-port-range");
+        find("PortOutOfRange", "spec.healthCheckNodePort".into(), message);
+    }
+    findings
+}

@@ -1,0 +1,13 @@
+//! Feeds the ledger of admission: from the watches into the books of values.
+
+mod collector;
+mod intake;
+mod kinds;
+mod read;
+mod watches;
+
+pub use self::collector::BookCollector;
+pub use self::intake::Intake;
+pub use self::kinds::Booked;
+pub use self::read::{feed, list, pages, require_ranges};
+pub use self::watches::{BookWatches, keep_time, readiness};

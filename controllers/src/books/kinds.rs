@@ -1,0 +1,165 @@
+//! What the ledger keeps of each kind.
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use svcplane_allocators::address::{parse_address, parse_cidr};
+use svcplane_allocators::pools::{ClusterIpHoldings, FieldError, NodePortHoldings};
+use svcplane_allocators::service::ServiceKey;
+use svcplane_webhook::ledger::{CidrObject, Holder, Kind, Ledger};
+use svcplane_webhook::pools::{ClusterIPPool, Labels, NodePortPool, Pool, read_cluster_ip_pool, read_node_port_pool};
+
+use crate::wire::WireService;
+
+/// A kind that choices rest on.
+pub trait Booked: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static {
+    /// Which one it is.
+    const KIND: Kind;
+    /// What is kept of an object.
+    type Fact: Send;
+    /// Reads it. `None`: it counts as gone.
+    fn fact(&self) -> Option<Self::Fact>;
+    /// It is stored like this.
+    fn set(ledger: &mut Ledger, fact: Self::Fact, now: Instant);
+    /// It is gone.
+    fn remove(&self, ledger: &mut Ledger, now: Instant);
+    /// A complete list.
+    fn replace(ledger: &mut Ledger, facts: Vec<Self::Fact>, now: Instant);
+}
+
+impl Booked for WireService {
+    const KIND: Kind = Kind::Services;
+    type Fact = Holder;
+    fn fact(&self) -> Option<Holder> {
+        Some(self.holder())
+    }
+    fn set(ledger: &mut Ledger, fact: Holder, now: Instant) {
+        ledger.set_service(fact, now);
+    }
+    fn remove(&self, ledger: &mut Ledger, now: Instant) {
+        ledger.remove_service(&self.holder().owner.service, now);
+    }
+    fn replace(ledger: &mut Ledger, facts: Vec<Holder>, now: Instant) {
+        ledger.replace_services(facts, now);
+    }
+}
+
+impl Booked for ServiceCIDR {
+    const KIND: Kind = Kind::ServiceCidrs;
+    type Fact = CidrObject;
+    fn fact(&self) -> Option<CidrObject> {
+        let cidrs = self.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
+        let conditions = self.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_off = conditions
+            .into_iter()
+            .any(|it| it.type_ == "Ready" && it.status == "False");
+        Some(CidrObject {
+            name: self.name_any().into(),
+            cidrs: cidrs.filter_map(|cidr| parse_cidr(cidr).ok()).collect(),
+            ready: !is_off && self.metadata.deletion_timestamp.is_none(),
+        })
+    }
+    fn set(ledger: &mut Ledger, fact: CidrObject, now: Instant) {
+        ledger.set_service_cidr(fact, now);
+    }
+    fn remove(&self, ledger: &mut Ledger, now: Instant) {
+        ledger.remove_service_cidr(&self.name_any(), now);
+    }
+    fn replace(ledger: &mut Ledger, facts: Vec<CidrObject>, now: Instant) {
+        ledger.replace_service_cidrs(facts, now);
+    }
+}
+
+impl Booked for IPAddress {
+    const KIND: Kind = Kind::IpAddresses;
+    type Fact = (IpAddr, Option<ServiceKey>);
+    fn fact(&self) -> Option<Self::Fact> {
+        let parent = Some(&self.spec.parent_ref)
+            .filter(|parent| parent.group.as_deref().unwrap_or_default().is_empty() && parent.resource == "services");
+        let service =
+            parent.and_then(|parent| Some(ServiceKey::new(parent.namespace.as_deref()?, parent.name.as_str())));
+        Some((parse_address(&self.name_any()).ok()?, service))
+    }
+    fn set(ledger: &mut Ledger, (address, parent): Self::Fact, now: Instant) {
+        ledger.set_ip_address(address, parent, now);
+    }
+    fn remove(&self, ledger: &mut Ledger, now: Instant) {
+        if let Ok(address) = parse_address(&self.name_any()) {
+            ledger.remove_ip_address(address, now);
+        }
+    }
+    fn replace(ledger: &mut Ledger, facts: Vec<Self::Fact>, now: Instant) {
+        ledger.replace_ip_addresses(facts, now);
+    }
+}
+
+impl Booked for ClusterIPPool {
+    const KIND: Kind = Kind::ClusterIpPools;
+    type Fact = Pool<ClusterIpHoldings>;
+    fn fact(&self) -> Option<Self::Fact> {
+        readable("ClusterIPPool", self, read_cluster_ip_pool(self))
+    }
+    fn set(ledger: &mut Ledger, fact: Self::Fact, now: Instant) {
+        ledger.set_cluster_ip_pool(fact, now);
+    }
+    fn remove(&self, ledger: &mut Ledger, now: Instant) {
+        ledger.remove_cluster_ip_pool(&self.name_any(), now);
+    }
+    fn replace(ledger: &mut Ledger, facts: Vec<Self::Fact>, now: Instant) {
+        ledger.replace_cluster_ip_pools(facts, now);
+    }
+}
+
+impl Booked for NodePortPool {
+    const KIND: Kind = Kind::NodePortPools;
+    type Fact = Pool<NodePortHoldings>;
+    fn fact(&self) -> Option<Self::Fact> {
+        readable("NodePortPool", self, read_node_port_pool(self))
+    }
+    fn set(ledger: &mut Ledger, fact: Self::Fact, now: Instant) {
+        ledger.set_node_port_pool(fact, now);
+    }
+    fn remove(&self, ledger: &mut Ledger, now: Instant) {
+        ledger.remove_node_port_pool(&self.name_any(), now);
+    }
+    fn replace(ledger: &mut Ledger, facts: Vec<Self::Fact>, now: Instant) {
+        ledger.replace_node_port_pools(facts, now);
+    }
+}
+
+impl Booked for Namespace {
+    const KIND: Kind = Kind::Namespaces;
+    type Fact = (Arc<str>, Labels);
+    fn fact(&self) -> Option<Self::Fact> {
+        Some((self.name_any().into(), self.labels().clone()))
+    }
+    fn set(ledger: &mut Ledger, (name, labels): Self::Fact, now: Instant) {
+        ledger.set_namespace(&name, labels, now);
+    }
+    fn remove(&self, ledger: &mut Ledger, _: Instant) {
+        ledger.remove_namespace(&self.name_any());
+    }
+    fn replace(ledger: &mut Ledger, facts: Vec<Self::Fact>, now: Instant) {
+        ledger.replace_namespaces(facts, now);
+    }
+}
+
+/// A pool that was stored while the webhook was away may be wrong; it is as if it were not there.
+fn readable<H>(
+    kind: &str,
+    object: &impl Resource<DynamicType = ()>,
+    read: Result<Pool<H>, Vec<FieldError>>,
+) -> Option<Pool<H>> {
+    read.map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let name = object.meta().name.as_deref().unwrap_or_default();
+        tracing::error!(kind, name, errors = errors.join("; "), "the pool cannot be used");
+    })
+    .ok()
+}

@@ -1,0 +1,60 @@
+//! The ledger of a command: fed once, from lists.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use kube::api::ListParams;
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use svcplane_runtime::api::{Failure, call};
+use svcplane_webhook::ledger::Ledger;
+
+use super::Booked;
+
+/// What one answer may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Objects in one answer.
+const PAGE: u32 = 500;
+
+/// All objects of a kind; `None` if the server does not know it. The error is one line.
+pub async fn list<K: Booked>(client: &Client) -> Result<Option<Vec<K>>, String> {
+    pages(&Api::all(client.clone()), K::KIND.as_str()).await
+}
+
+/// The same of an API, for which there are words.
+pub async fn pages<K>(api: &Api<K>, what: &str) -> Result<Option<Vec<K>>, String>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let (mut objects, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+    loop {
+        let page = match call(LIMIT, api.list(&params)).await {
+            Ok(page) => page,
+            Err(Failure::NotFound) => return Ok(None),
+            Err(failure) => return Err(format!("cannot read {what}: {failure}")),
+        };
+        objects.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(Some(objects)),
+        }
+    }
+}
+
+/// Puts a complete list into the ledger.
+pub fn feed<K: Booked>(ledger: &mut Ledger, objects: Option<&[K]>, now: Instant) {
+    let facts = objects.into_iter().flatten().filter_map(Booked::fact);
+    K::replace(ledger, facts.collect(), now);
+}
+
+/// A server without ServiceCIDR objects needs the flag. The error names it.
+pub fn require_ranges(ledger: &Ledger) -> Result<(), String> {
+    match ledger.families() {
+        Some(_) => Ok(()),
+        None => Err(
+            "--service-cluster-ip-range is needed: this apiserver has no ServiceCIDR objects that say what it is"
+                .to_owned(),
+        ),
+    }
+}

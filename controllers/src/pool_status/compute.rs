@@ -1,0 +1,207 @@
+//! What the status of a pool should be.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use svcplane_allocators::books::PoolView;
+use svcplane_allocators::pools::{Mode, PoolTerms};
+use svcplane_webhook::pools::PoolNumbers;
+
+/// What of a pool its status shows, of all families together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The generation of the spec.
+    pub generation: i64,
+    disabled: bool,
+    numbers: Vec<PoolNumbers>,
+    outside: Option<String>,
+    conflicts: Vec<(Arc<str>, bool)>,
+}
+
+impl Facts {
+    /// Of the pool's part in each of its books.
+    pub fn of(terms: &PoolTerms, generation: i64, parts: &[PoolView]) -> Self {
+        let mut conflicts: Vec<_> = parts.iter().flat_map(|part| part.conflicts.iter().cloned()).collect();
+        conflicts.sort();
+        conflicts.dedup();
+        Self {
+            generation,
+            disabled: terms.mode == Mode::Disabled,
+            numbers: parts.iter().map(numbers).collect(),
+            outside: parts.iter().find_map(|part| part.outside.clone()),
+            conflicts,
+        }
+    }
+
+    /// Its conditions. One that does not change keeps the time of its last transition.
+    pub fn conditions(&self, before: &[Condition], now: &Time) -> Vec<Condition> {
+        let facts = [self.ready(), self.conflict(), self.exhausted()];
+        let condition = |(kind, holds, reason, message): (&str, bool, &str, String)| {
+            let status = if holds { "True" } else { "False" };
+            let known = before
+                .iter()
+                .find(|known| known.type_ == kind && known.status == status);
+            Condition {
+                type_: kind.into(),
+                status: status.into(),
+                reason: reason.into(),
+                message,
+                observed_generation: Some(self.generation),
+                last_transition_time: known.map_or_else(|| now.clone(), |known| known.last_transition_time.clone()),
+            }
+        };
+        facts.into_iter().map(condition).collect()
+    }
+
+    fn ready(&self) -> (&'static str, bool, &'static str, String) {
+        match &self.outside {
+            _ if self.disabled => ("Ready", false, "Disabled", "spec.mode is Disabled".into()),
+            Some(values) => {
+                let message = format!("{values} lies in no range of the cluster that is ready, so it is not given");
+                ("Ready", false, "OutsideRange", message)
+            }
+            None => ("Ready", true, "InRange", String::new()),
+        }
+    }
+
+    fn conflict(&self) -> (&'static str, bool, &'static str, String) {
+        let with = |(name, older): &(Arc<str>, bool)| {
+            let who = if *older {
+                "which is older and has them"
+            } else {
+                "which is younger and does without"
+            };
+            format!("pool {name:?}, {who}")
+        };
+        let with: Vec<String> = self.conflicts.iter().map(with).collect();
+        if with.is_empty() {
+            ("Conflict", false, "NoOverlap", String::new())
+        } else {
+            (
+                "Conflict",
+                true,
+                "Overlap",
+                format!("values are also in {}", with.join("; ")),
+            )
+        }
+    }
+
+    fn exhausted(&self) -> (&'static str, bool, &'static str, String) {
+        let has_some = self.numbers.iter().any(|numbers| numbers.total > 0);
+        let is_empty = self
+            .numbers
+            .iter()
+            .any(|numbers| numbers.total > 0 && numbers.available == 0);
+        if has_some && is_empty {
+            (
+                "Exhausted",
+                true,
+                "NoneAvailable",
+                "every value is used or reserved".into(),
+            )
+        } else {
+            ("Exhausted", false, "Available", String::new())
+        }
+    }
+}
+
+/// The numbers of one part. A number beyond 63 bits is given as the greatest one.
+pub fn numbers(part: &PoolView) -> PoolNumbers {
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let status = part.status();
+    PoolNumbers {
+        total: number(status.total),
+        used: number(status.used),
+        reserved: number(status.reserved),
+        available: number(status.available),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::jiff::Timestamp;
+    use svcplane_allocators::books::Counts;
+
+    use super::*;
+
+    fn terms(mode: Mode) -> PoolTerms {
+        PoolTerms {
+            name: "front".into(),
+            created: 0,
+            priority: 0,
+            auto_assign: true,
+            mode,
+            enforce: false,
+            reuse_delay: Duration::ZERO,
+        }
+    }
+
+    fn part(capacity: u64, used: u64, reserved: u64) -> PoolView {
+        PoolView {
+            name: "front".into(),
+            counts: Counts {
+                capacity,
+                used,
+                reserved,
+                free: capacity - used - reserved,
+                ..Counts::default()
+            },
+            outside: None,
+            conflicts: Vec::new(),
+        }
+    }
+
+    fn words(facts: &Facts) -> Vec<String> {
+        let time = Time(Timestamp::UNIX_EPOCH);
+        let conditions = facts.conditions(&[], &time).into_iter();
+        conditions
+            .map(|it| format!("{}={} {}", it.type_, it.status, it.reason))
+            .collect()
+    }
+
+    #[test]
+    fn conditions_say_what_is_wrong() {
+        let facts = |mode, parts: &[PoolView]| words(&Facts::of(&terms(mode), 3, parts));
+        assert_eq!(
+            facts(Mode::Active, &[part(4, 1, 1)]),
+            [
+                "Ready=True InRange",
+                "Conflict=False NoOverlap",
+                "Exhausted=False Available"
+            ]
+        );
+        assert_eq!(facts(Mode::Active, &[part(4, 3, 1)])[2], "Exhausted=True NoneAvailable");
+        assert_eq!(
+            facts(Mode::Active, &[part(4, 4, 0), part(9, 0, 0)])[2],
+            "Exhausted=True NoneAvailable"
+        );
+        assert_eq!(facts(Mode::Active, &[part(0, 0, 0)])[2], "Exhausted=False Available");
+        assert_eq!(facts(Mode::Disabled, &[part(0, 0, 0)])[0], "Ready=False Disabled");
+        let mut odd = part(4, 0, 0);
+        odd.outside = Some("10.9.9.9".into());
+        odd.conflicts = vec![("back".into(), true)];
+        let odd = Facts::of(&terms(Mode::Active), 3, &[odd]);
+        assert_eq!(words(&odd)[..2], ["Ready=False OutsideRange", "Conflict=True Overlap"]);
+        let time = Time(Timestamp::UNIX_EPOCH);
+        assert!(
+            odd.conditions(&[], &time)[1]
+                .message
+                .contains("\"back\", which is older")
+        );
+    }
+
+    #[test]
+    fn a_condition_that_stays_keeps_its_time() {
+        let (early, late) = (
+            Time(Timestamp::UNIX_EPOCH),
+            Time(Timestamp::UNIX_EPOCH + Duration::from_mins(1)),
+        );
+        let before = Facts::of(&terms(Mode::Active), 1, &[part(1, 0, 0)]).conditions(&[], &early);
+        let after = Facts::of(&terms(Mode::Active), 2, &[part(1, 1, 0)]).conditions(&before, &late);
+        let times: Vec<_> = after.iter().map(|it| it.last_transition_time == early).collect();
+        assert_eq!(times, [true, true, false]);
+        assert!(after.iter().all(|it| it.observed_generation == Some(2)));
+    }
+}

@@ -1,0 +1,32 @@
+//! `svcplane pools`: how full ranges and pools are, and who has a value. Of stored objects alone: what replicas keep in memory for
+//! a few seconds is not seen from here.
+
+mod gather;
+mod report;
+mod text;
+mod who;
+
+pub use self::who::Wanted;
+
+use self::report::Report;
+use crate::args::{Form, PoolsArgs};
+use crate::explain::Style;
+use crate::start;
+
+/// Reads the cluster and reports. The error is one line.
+pub async fn pools(args: &PoolsArgs, style: Style) -> Result<String, String> {
+    args.ranges.check()?;
+    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-pools").await?;
+    let ledger = Box::pin(gather::gather(&client, args.ranges.ranges())).await?;
+    let rendered = match (args.output, args.who) {
+        (Form::Text, None) => Ok(text::report(&Report::of(&ledger), style)),
+        (Form::Json, None) => serde_json::to_string_pretty(&Report::of(&ledger)),
+        (Form::Text, Some(value)) => Ok(text::who(&who::find(&ledger, value))),
+        (Form::Json, Some(value)) => serde_json::to_string_pretty(&who::find(&ledger, value)),
+    };
+    let mut rendered = rendered.map_err(|error| error.to_string())?;
+    if !rendered.ends_with('\n') {
+        rendered.push('\n');
+    }
+    Ok(rendered)
+}

@@ -1,0 +1,127 @@
+//! The admission webhook, wired in one place. Every replica serves it, whoever leads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use prometheus::Registry;
+use svcplane_runtime::leader::TermHandle;
+use svcplane_runtime::readiness::Readiness;
+use svcplane_runtime::supervise::Supervisor;
+use svcplane_runtime::watch::Pulse;
+use svcplane_webhook::admission::Admission;
+use svcplane_webhook::certificate::Certificates;
+use svcplane_webhook::ledger::{Kind, Ledger, SharedLedger};
+use svcplane_webhook::metrics::WebhookMetrics;
+use svcplane_webhook::server::Server;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::WebhookArgs;
+use crate::books::{BookCollector, BookWatches, Intake, keep_time, readiness, require_ranges};
+use crate::certificate::{CertificateFiles, CertificateReader};
+use crate::pool_status;
+use crate::run::until;
+use crate::watches::Watches;
+use crate::wire::WireService;
+
+/// The first minor version of Kubernetes with ServiceCIDRs and IPAddresses switched on.
+const WITH_OBJECTS: u32 = 33;
+
+/// A webhook that listens and is not served yet.
+pub struct Webhook {
+    server: Server,
+    certificates: Certificates,
+    reader: CertificateReader,
+    admission: Admission,
+    ledger: SharedLedger,
+    ready: Vec<(Kind, Readiness)>,
+}
+
+impl Webhook {
+    /// Opens its files and its port; `None` if it is not wanted. The error names the flag.
+    pub async fn open(args: &WebhookArgs, registry: &Registry) -> Result<Option<Self>, String> {
+        let (Some(address), Some(chain), Some(key)) = (
+            args.webhook_address,
+            args.webhook_tls_cert_file.clone(),
+            args.webhook_tls_private_key_file.clone(),
+        ) else {
+            return Ok(None);
+        };
+        let (reader, certificates) = CertificateReader::open(CertificateFiles { chain, key }).await?;
+        let now = Instant::now();
+        let mut ledger = Ledger::new(args.ranges.ranges(), now);
+        let (me, all) = args.members();
+        ledger.set_members(me, &all, now);
+        let ledger = Arc::new(Mutex::new(ledger));
+        let metrics = WebhookMetrics::new(registry).map_err(|error| error.to_string())?;
+        let collector = BookCollector::new(Arc::clone(&ledger)).map_err(|error| error.to_string())?;
+        registry
+            .register(Box::new(collector))
+            .map_err(|error| error.to_string())?;
+        let server = Server::bind(address).await;
+        let server = server.map_err(|error| format!("--webhook-address: cannot listen on {address}: {error}"))?;
+        tracing::info!(address = %server.address(), "webhook listening");
+        Ok(Some(Self {
+            server,
+            certificates,
+            reader,
+            admission: Admission::new(args.settings(), metrics, Some(Arc::clone(&ledger))),
+            ready: readiness(&ledger),
+            ledger,
+        }))
+    }
+
+    /// What must be listed once before this replica is ready.
+    pub fn readiness(&self) -> impl Iterator<Item = Readiness> + '_ {
+        self.ready.iter().map(|(_, ready)| ready.clone())
+    }
+
+    /// Where the watch of Services tells what it sees.
+    pub fn services(&self) -> Arc<Mutex<Intake<WireService>>> {
+        Arc::new(Mutex::new(Intake::new(Arc::clone(&self.ledger))))
+    }
+
+    /// The books, to look at.
+    pub fn ledger(&self) -> SharedLedger {
+        Arc::clone(&self.ledger)
+    }
+
+    /// Fits itself to a server of this minor version. The error names the flag.
+    pub fn adapt(&mut self, minor: Option<u32>) -> Result<(), String> {
+        if minor.is_none_or(|minor| minor >= WITH_OBJECTS) {
+            return Ok(());
+        }
+        let mut ledger = self.ledger.lock();
+        ledger.without_objects(Instant::now());
+        self.ready.retain(|(kind, ready)| {
+            if kind.is_of_1_33() {
+                ready.raise();
+            }
+            !kind.is_of_1_33()
+        });
+        require_ranges(&ledger)
+    }
+
+    /// Serves it, keeps its books and, where this replica leads, the status of pools, until `stop`. Beside `watches` it starts its own.
+    pub fn start(self, watches: Watches, term: TermHandle, tasks: &mut Supervisor, stop: &CancellationToken) {
+        let services = watches.services;
+        let watches = BookWatches {
+            client: watches.client,
+            style: watches.style,
+            metrics: watches.metrics,
+            ledger: Arc::clone(&self.ledger),
+        };
+        let mut pulses: BTreeMap<Kind, Pulse> = watches.start_all(tasks, stop, &self.ready);
+        pulses.insert(Kind::Services, services);
+        let statuses = pool_status::keep(watches.client, Arc::clone(&self.ledger), term);
+        tasks.spawn("pool status", stop, until(stop, statuses));
+        tasks.spawn("books", stop, until(stop, keep_time(self.ledger, pulses)));
+        tasks.spawn("webhook certificate", stop, until(stop, self.reader.follow()));
+        tasks.spawn(
+            "webhook",
+            stop,
+            self.server.run(self.admission, self.certificates, stop.clone()),
+        );
+    }
+}

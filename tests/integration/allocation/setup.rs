@@ -1,0 +1,136 @@
+//! A cluster with svcplane's webhook, shared by the tests of a binary.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::Client;
+use serde_json::{Value, json};
+use svcplane_tests::admission::{Credentials, Said, address, install_crds, send, wait_choosing};
+use svcplane_tests::cluster::Cluster;
+use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::svcplane::{Builder, Svcplane};
+
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// A cluster whose Services svcplane sees.
+pub struct Governed {
+    pub cluster: Cluster,
+    pub svcplane: Svcplane,
+    builder: Builder,
+}
+
+impl Governed {
+    /// With `--allocate` of this kind.
+    pub async fn start(cluster: Cluster, allocate: &str) -> Result<Self> {
+        let client = cluster.client();
+        install_crds(&client).await?;
+        let credentials = Credentials::make()?;
+        let builder = Svcplane::builder()
+            .cluster(&cluster)
+            .arg(&format!("--allocate={allocate}"));
+        let builder = credentials.serve(builder);
+        let svcplane = builder.clone().start().await?;
+        svcplane.wait_ready().await?;
+        let webhook = address(&svcplane).await?;
+        credentials.register(&client, &webhook, &[&svcplane]).await?;
+        wait_choosing(&svcplane).await?;
+        Ok(Self {
+            cluster,
+            svcplane,
+            builder,
+        })
+    }
+
+    /// Another svcplane of the same flags, which the apiserver does not know of.
+    pub async fn restart(&self) -> Result<Svcplane> {
+        let svcplane = self.builder.clone().replica(2).start().await?;
+        svcplane.wait_ready().await?;
+        Ok(svcplane)
+    }
+
+    pub fn client(&self) -> Client {
+        self.cluster.client()
+    }
+
+    /// Values that svcplane has chosen, of clusterips or nodeports, by this counter.
+    pub async fn counted(&self, counter: &str, resource: &str) -> f64 {
+        self.svcplane
+            .metrics()
+            .await
+            .unwrap()
+            .sum(counter, &[("resource", resource)])
+    }
+}
+
+/// Creates a Service in this namespace.
+pub async fn create(namespace: &TestNamespace, service: &Value) -> Said {
+    post(namespace, service, "").await
+}
+
+/// The same with a query such as `?dryRun=All`.
+pub async fn post(namespace: &TestNamespace, service: &Value, query: &str) -> Said {
+    let path = format!("/api/v1/namespaces/{}/services{query}", namespace.name());
+    send(&namespace.client(), "POST", &path, Some(service)).await.unwrap()
+}
+
+pub async fn patch(namespace: &TestNamespace, name: &str, patch: &Value) -> Said {
+    let path = format!("/api/v1/namespaces/{}/services/{name}", namespace.name());
+    send(&namespace.client(), "PATCH", &path, Some(patch)).await.unwrap()
+}
+
+pub async fn delete(namespace: &TestNamespace, name: &str) {
+    let path = format!("/api/v1/namespaces/{}/services/{name}", namespace.name());
+    send(&namespace.client(), "DELETE", &path, None)
+        .await
+        .unwrap()
+        .accepted()
+        .unwrap();
+}
+
+/// A NodePort Service.
+pub fn node_port(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}})
+}
+
+/// A ClusterIP Service.
+pub fn cluster_ip(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}})
+}
+
+/// What a stored Service lists: addresses and nodePorts.
+pub fn values(service: &Value) -> (Vec<String>, BTreeSet<u64>) {
+    let addresses = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    (
+        addresses.filter_map(|ip| ip.as_str().map(str::to_owned)).collect(),
+        ports.filter_map(|port| port["nodePort"].as_u64()).collect(),
+    )
+}
+
+/// Creates a pool and waits until svcplane knows it, which it shows in a review of a Service that asks for it by name.
+pub async fn pool(governed: &Governed, namespace: &TestNamespace, kind: &str, name: &str, spec: &Value) {
+    let said = try_pool(governed, kind, name, spec).await;
+    said.accepted().unwrap();
+    let annotation = match kind {
+        "ClusterIPPool" => "svcplane.io/cluster-ip-pool",
+        _ => "svcplane.io/node-port-pool",
+    };
+    let mut probe = node_port("probe");
+    probe["metadata"]["annotations"] = json!({annotation: name});
+    let end = tokio::time::Instant::now() + SOON;
+    loop {
+        let said = post(namespace, &probe, "?dryRun=All").await;
+        if !said.message().contains("there is no pool") {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < end, "svcplane does not know pool {name}");
+    }
+}
+
+/// Asks for a pool.
+pub async fn try_pool(governed: &Governed, kind: &str, name: &str, spec: &Value) -> Said {
+    let pool = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let path = format!("/apis/svcplane.io/v1alpha1/{}s", kind.to_lowercase());
+    send(&governed.client(), "POST", &path, Some(&pool)).await.unwrap()
+}
