@@ -173,9 +173,9 @@ fn exhausted(pools: &[impl Display], reason: NotChosen) -> String {
     let names = names.join(", ");
     match reason {
         NotChosen::Full => format!(
-            "{word} {names} enforced for this Service: no value is free; enlarge it or delete a Service that holds one"
+            "no value is free in {word} {names}, enforced for this Service; enlarge it or delete a Service that holds one"
         ),
-        reason => format!("{word} {names} enforced for this Service: {reason}; try again"),
+        reason => format!("{word} {names}, enforced for this Service: {reason}; try again"),
     }
 }
 

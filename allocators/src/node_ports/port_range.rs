@@ -49,7 +49,7 @@ pub enum PortRangeError {
     #[error("must lie between 1 and 65535")]
     Bounds,
     /// `32767-30000`.
-    #[error("must not end below its start")]
+    #[error("must not end below its start, as 30000-32767")]
     Reversed,
 }
 
