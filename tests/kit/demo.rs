@@ -1,7 +1,7 @@
 //! The demo behind `make run`, as a person or a script starts it.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -58,10 +58,25 @@ async fn every_state_comes_with_svcplane() {
     assert_eq!(stderr, "");
 }
 
+/// A program in svcplane's place, of these lines of shell; `$SVCPLANE` is svcplane.
+fn stand_in(directory: &Path, lines: &str) -> PathBuf {
+    let program = directory.join("stand-in");
+    let svcplane = binaries::svcplane().unwrap();
+    let script = format!("#!/bin/sh\nSVCPLANE='{}'\n{lines}\n", svcplane.display());
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    program
+}
+
 /// The demo reads the apiserver: when nobody writes Endpoints, it cannot pass.
 #[tokio::test]
-async fn without_svcplane_it_fails_and_names_the_missed_state() {
-    let (output, stdout, stderr) = output(demo(Path::new("/bin/false"))).await;
+async fn without_writes_it_fails_and_names_the_missed_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let observer = stand_in(
+        directory.path(),
+        "for it; do shift; [ $it = --mode=active ] || set -- \"$@\" $it; done; exec $SVCPLANE \"$@\"",
+    );
+    let (output, stdout, stderr) = output(demo(&observer)).await;
     assert_eq!(output.status.code(), Some(1), "{stdout}\n{stderr}");
     let first = stderr.lines().next().unwrap();
     assert!(
@@ -69,17 +84,30 @@ async fn without_svcplane_it_fails_and_names_the_missed_state() {
         "{stderr}"
     );
     assert!(first.ends_with(" has no Endpoints"), "{stderr}");
-    assert!(stderr.contains("svcplane-1 ended, exit code 1"), "{stderr}");
     assert!(!stdout.contains("every expected state came"), "{stdout}");
+}
+
+#[tokio::test]
+async fn a_replica_that_ends_is_named_with_the_end_of_its_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = stand_in(
+        directory.path(),
+        "[ $1 = run ] || exec $SVCPLANE \"$@\"\necho no such luck >&2\nexit 3",
+    );
+    let (output, _, stderr) = output(demo(&program)).await;
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.starts_with("demo: svcplane-1 ended with exit code 3"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("no such luck"), "{stderr}");
 }
 
 #[tokio::test]
 async fn ctrl_c_leaves_nothing_running() {
     // A program that runs until it is killed, and does nothing.
     let idle = tempfile::tempdir().unwrap();
-    let program = idle.path().join("idle");
-    std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = stand_in(idle.path(), "[ $1 = run ] || exec $SVCPLANE \"$@\"\nexec sleep 600");
     let mut child = demo(&program)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -88,7 +116,7 @@ async fn ctrl_c_leaves_nothing_running() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let appear = async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            if line.ends_with("Endpoints and EndpointSlices appear") {
+            if line.ends_with("installing the custom resources of svcplane crds") {
                 return;
             }
         }
@@ -96,10 +124,16 @@ async fn ctrl_c_leaves_nothing_running() {
     };
     timeout(DEADLINE, appear).await.unwrap();
     let pid = i32::try_from(child.id().unwrap()).unwrap();
-    let started = descendants(pid);
-    for name in ["etcd", "kube-apiserver", "kube-controller", "sleep"] {
-        assert!(started.values().any(|n| n == name), "{name} is not among {started:?}");
-    }
+    let names = ["etcd", "kube-apiserver", "kube-controller", "sleep"];
+    let end = Instant::now() + DEADLINE;
+    let started = loop {
+        let started = descendants(pid);
+        if names.iter().all(|name| started.values().any(|it| it == name)) {
+            break started;
+        }
+        assert!(Instant::now() < end, "not all of {names:?} are among {started:?}");
+        sleep(Duration::from_millis(50)).await;
+    };
     rustix::process::kill_process(
         rustix::process::Pid::from_raw(pid).unwrap(),
         rustix::process::Signal::INT,

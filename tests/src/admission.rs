@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -15,6 +14,8 @@ use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
 
 use crate::binaries;
 use crate::cluster::run_directory;
@@ -147,7 +148,10 @@ async fn is_asked(client: &Client, asked: &[&Svcplane]) -> Result<()> {
 /// # Errors
 /// The apiserver does not take it.
 pub async fn install_crds(client: &Client) -> Result<()> {
-    let printed = Command::new(binaries::svcplane()?).arg("crds").output()?;
+    let mut print = Command::new(binaries::svcplane()?);
+    let printed = timeout(DEADLINE, print.arg("crds").kill_on_drop(true).output())
+        .await
+        .context("svcplane crds hangs")??;
     ensure!(printed.status.success(), "svcplane crds: {}", printed.status);
     let list: Value = serde_json::from_slice(&printed.stdout).context("svcplane crds")?;
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
