@@ -1,8 +1,5 @@
 //! ClusterIPs and nodePorts are chosen at admission, on a real apiserver, which stores them or says why not.
 
-#[path = "allocation/setup.rs"]
-mod setup;
-
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -12,14 +9,15 @@ use serde_json::{Value, json};
 use svcplane_tests::admission::send;
 use svcplane_tests::cluster::{Cluster, Flavour, on_own_runtime};
 use svcplane_tests::eventually::eventually_one;
+use svcplane_tests::governed::{
+    Governed, SOON, cluster_ip, create, delete, node_port, patch, pool, post, try_pool, values,
+};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_webhook::pools::NodePortPool;
 
-use self::setup::{Governed, SOON, cluster_ip, create, delete, node_port, patch, pool, post, try_pool, values};
-
 fn governed() -> &'static Governed {
     static GOVERNED: OnceLock<Result<Governed, String>> = OnceLock::new();
-    let start = || on_own_runtime(async || Governed::start(Cluster::start(Flavour::DualStack).await?, "all").await);
+    let start = || on_own_runtime(async || Governed::start(Cluster::start(Flavour::DualStack).await?).await);
     GOVERNED
         .get_or_init(start)
         .as_ref()
@@ -381,7 +379,7 @@ async fn the_status_of_a_pool_follows_what_is_stored() {
 #[tokio::test]
 async fn without_the_webhook_the_apiserver_allocates_and_a_later_start_adopts() {
     let cluster = Cluster::start(Flavour::Ipv4Only).await.unwrap();
-    let governed = Governed::start(cluster, "all").await.unwrap();
+    let governed = Governed::start(cluster).await.unwrap();
     let namespace = TestNamespace::create(&governed.cluster).await.unwrap();
     let ours = values(&create(&namespace, &node_port("ours")).await.accepted().unwrap());
     governed.svcplane.terminate().await.unwrap();

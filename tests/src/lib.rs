@@ -19,6 +19,7 @@ pub mod differential;
 pub mod drill;
 pub mod eventually;
 pub mod fetch;
+pub mod governed;
 pub mod kubelet;
 pub mod lease;
 pub mod load;

@@ -1,35 +1,41 @@
-//! A cluster with svcplane's webhook, shared by the tests of a binary.
+//! A cluster whose Services svcplane sees, and requests for Services and pools in it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::admission::{Credentials, Said, address, install_crds, send, wait_choosing};
+use crate::cluster::Cluster;
+use crate::namespace::TestNamespace;
+use crate::svcplane::{Builder, Svcplane};
 use anyhow::Result;
 use kube::Client;
 use serde_json::{Value, json};
-use svcplane_tests::admission::{Credentials, Said, address, install_crds, send, wait_choosing};
-use svcplane_tests::cluster::Cluster;
-use svcplane_tests::namespace::TestNamespace;
-use svcplane_tests::svcplane::{Builder, Svcplane};
 
+/// How long a state may take to come.
 pub const SOON: Duration = Duration::from_secs(30);
 
 /// A cluster whose Services svcplane sees.
 pub struct Governed {
+    /// The control plane.
     pub cluster: Cluster,
+    /// The only replica.
     pub svcplane: Svcplane,
     builder: Builder,
 }
 
 impl Governed {
-    /// With `--allocate` of this kind.
-    pub async fn start(cluster: Cluster, allocate: &str) -> Result<Self> {
+    /// With `--allocate=all`.
+    pub async fn start(cluster: Cluster) -> Result<Self> {
+        Self::start_with(cluster, &["--allocate=all"]).await
+    }
+
+    /// With these flags.
+    pub async fn start_with(cluster: Cluster, flags: &[&str]) -> Result<Self> {
         let client = cluster.client();
         install_crds(&client).await?;
         let credentials = Credentials::make()?;
-        let builder = Svcplane::builder()
-            .cluster(&cluster)
-            .arg(&format!("--allocate={allocate}"));
-        let builder = credentials.serve(builder);
+        let builder = credentials.serve(Svcplane::builder().cluster(&cluster));
+        let builder = flags.iter().fold(builder, |builder, flag| builder.arg(flag));
         let svcplane = builder.clone().start().await?;
         svcplane.wait_ready().await?;
         let webhook = address(&svcplane).await?;
@@ -49,6 +55,7 @@ impl Governed {
         Ok(svcplane)
     }
 
+    /// As `admin`.
     pub fn client(&self) -> Client {
         self.cluster.client()
     }
@@ -74,11 +81,13 @@ pub async fn post(namespace: &TestNamespace, service: &Value, query: &str) -> Sa
     send(&namespace.client(), "POST", &path, Some(service)).await.unwrap()
 }
 
+/// Changes a Service by a merge patch.
 pub async fn patch(namespace: &TestNamespace, name: &str, patch: &Value) -> Said {
     let path = format!("/api/v1/namespaces/{}/services/{name}", namespace.name());
     send(&namespace.client(), "PATCH", &path, Some(patch)).await.unwrap()
 }
 
+/// Deletes a Service.
 pub async fn delete(namespace: &TestNamespace, name: &str) {
     let path = format!("/api/v1/namespaces/{}/services/{name}", namespace.name());
     send(&namespace.client(), "DELETE", &path, None)
