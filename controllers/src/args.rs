@@ -18,7 +18,7 @@ mod sizes;
 mod tuning;
 
 pub use controllers::Controllers;
-pub use explain::{ExplainArgs, Form};
+pub use explain::{ExplainArgs, Form, Named};
 pub use reserved::ReservedArgs;
 pub use sizes::SizeArgs;
 pub use tuning::TuningArgs;

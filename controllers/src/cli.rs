@@ -57,6 +57,9 @@ fn print(text: &[u8], code: ExitCode) -> ExitCode {
 }
 
 fn explain_to_end(args: &ExplainArgs) -> ExitCode {
+    if let Err(error) = args.check() {
+        return complain(&format!("error: {error}"), USAGE);
+    }
     let thread = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let explained = match thread {
         Ok(thread) => thread.block_on(explain(args, style())),

@@ -55,10 +55,11 @@ pub struct Explained {
 pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, String> {
     let config = client::load_config(args.kubeconfig.as_deref()).await;
     let config = config.map_err(|error| error.to_string())?;
+    let key = args.key(&config.default_namespace)?;
     let metrics = Metrics::new(prometheus::Registry::new(), build_info()).map_err(|error| error.to_string())?;
     let user_agent = concat!("svcplane-explain/", env!("CARGO_PKG_VERSION"));
     let client = client::connect(config, user_agent, &metrics).map_err(|error| error.to_string())?;
-    let texts = Box::pin(gather::gather(&client, &args.service)).await;
+    let texts = Box::pin(gather::gather(&client, &key)).await;
     let objects = Objects::read(texts.map_err(|trouble| trouble.to_string())?)?;
     let limits = Limits {
         max_endpoints_per_slice: args.sizes.max_endpoints_per_slice.into(),
