@@ -22,7 +22,7 @@ mod webhook;
 
 pub use audit::AuditArgs;
 pub use controllers::Controllers;
-pub use explain::{ExplainArgs, Form};
+pub use explain::{ExplainArgs, Form, Named};
 pub use pools::PoolsArgs;
 pub use ranges::RangeArgs;
 pub use sizes::SizeArgs;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, Command, ExplainArgs, RunArgs, one_line};
+use crate::args::{Cli, Command, RunArgs, one_line};
 use crate::audit::audit;
 use crate::crds::crds;
 use crate::explain::{Style, explain};
@@ -38,9 +38,15 @@ pub fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(args) => run_to_end(*args),
-        Command::Explain(args) => explain_to_end(&args),
-        Command::Pools(args) => checked(on_this_thread(pools(&args, style())).map(|report| (report, true))),
-        Command::Audit(args) => checked(on_this_thread(audit(&args)).map(|audited| (audited.text, audited.in_order))),
+        Command::Explain(args) => report(args.check(), async {
+            let explained = explain(&args, style()).await?;
+            Ok((explained.text, explained.in_order || !args.check))
+        }),
+        Command::Pools(args) => report(args.ranges.check(), async { Ok((pools(&args, style()).await?, true)) }),
+        Command::Audit(args) => report(args.ranges.check(), async {
+            let audited = audit(&args).await?;
+            Ok((audited.text, audited.in_order))
+        }),
         Command::Crds => print(format!("{:#}\n", crds()).as_bytes(), ExitCode::SUCCESS),
         Command::Completions { shell } => {
             // Into memory first: clap_complete panics when its reader goes away.
@@ -62,22 +68,18 @@ fn print(text: &[u8], code: ExitCode) -> ExitCode {
     }
 }
 
-/// Runs a command that reads the cluster.
-fn on_this_thread<T>(command: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+/// Reads the cluster and prints what there is to say, with exit code 1 if something is wrong; or says why that cannot be done.
+fn report(usage: Result<(), String>, command: impl Future<Output = Result<(String, bool), String>>) -> ExitCode {
+    if let Err(error) = usage {
+        return complain(&format!("error: {error}"), USAGE);
+    }
     let thread = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    thread.map_err(|error| error.to_string())?.block_on(command)
-}
-
-fn explain_to_end(args: &ExplainArgs) -> ExitCode {
-    let explained = on_this_thread(explain(args, style()));
-    checked(explained.map(|explained| (explained.text, explained.in_order || !args.check)))
-}
-
-/// Prints a report, or why there is none; 1 if something is wrong.
-fn checked(report: Result<(String, bool), String>) -> ExitCode {
+    let report = thread
+        .map_err(|error| error.to_string())
+        .and_then(|thread| thread.block_on(command));
     match report {
-        Ok((report, true)) => print(report.as_bytes(), ExitCode::SUCCESS),
-        Ok((report, false)) => print(report.as_bytes(), ExitCode::from(FAILED)),
+        Ok((text, true)) => print(text.as_bytes(), ExitCode::SUCCESS),
+        Ok((text, false)) => print(text.as_bytes(), ExitCode::from(FAILED)),
         Err(error) => complain(&format!("error: {error}"), FAILED),
     }
 }

@@ -12,9 +12,11 @@ mod env;
 mod fixtures;
 mod gather;
 mod kept;
+mod kept_endpoints;
 mod kept_slices;
 mod listing;
 mod misses;
+mod named_ports;
 mod objects;
 mod pod_words;
 mod pods;
@@ -51,7 +53,8 @@ pub struct Explained {
 /// Reads the cluster and explains one Service. The error is one line.
 pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, String> {
     let client = start::connect(args.kubeconfig.as_deref(), "svcplane-explain").await?;
-    let texts = Box::pin(gather::gather(&client, &args.service)).await;
+    let key = args.key(client.default_namespace())?;
+    let texts = Box::pin(gather::gather(&client, &key)).await;
     let objects = Objects::read(texts.map_err(|trouble| trouble.to_string())?)?;
     let limits = Limits {
         max_endpoints_per_slice: args.sizes.max_endpoints_per_slice.into(),

@@ -15,7 +15,6 @@ use crate::start;
 
 /// Reads the cluster and reports. The error is one line.
 pub async fn pools(args: &PoolsArgs, style: Style) -> Result<String, String> {
-    args.ranges.check()?;
     let client = start::connect(args.kubeconfig.as_deref(), "svcplane-pools").await?;
     let ledger = Box::pin(gather::gather(&client, args.ranges.ranges())).await?;
     let rendered = match (args.output, args.who) {

@@ -2,8 +2,12 @@
 //! or written by hand.
 
 mod explain {
+    mod apiserver;
     mod kinds;
+    mod known;
+    mod naming;
     mod pods;
     mod rights;
     mod run;
+    mod traffic;
 }

@@ -10,9 +10,13 @@ use crate::model::ObjectKey;
 /// See the module.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The Service
-    #[arg(value_name = "NAMESPACE/NAME", value_parser = service)]
-    pub service: ObjectKey,
+    /// The Service; without a namespace it is looked for in that of --namespace, else in that of the kubeconfig's context, else in `default`
+    #[arg(value_name = "[NAMESPACE/]NAME", value_parser = service)]
+    pub service: Named,
+
+    /// The Service's namespace
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = name)]
+    pub namespace: Option<String>,
 
     /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
     #[arg(long, value_name = "PATH")]
@@ -35,6 +39,31 @@ pub struct ExplainArgs {
     pub sizes: SizeArgs,
 }
 
+impl ExplainArgs {
+    /// What clap cannot see: the namespace is given once, or twice the same.
+    pub fn check(&self) -> Result<(), String> {
+        match (&self.namespace, &self.service.namespace) {
+            (Some(flag), Some(own)) if flag != own => Err(format!(
+                "--namespace={flag} and {own}/{} are two namespaces: leave out one",
+                self.service.name
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The Service; `context`: the namespace of the kubeconfig's context.
+    pub fn key(&self, context: &str) -> Result<ObjectKey, String> {
+        let context = if context.is_empty() { "default" } else { context };
+        let given = self.service.namespace.as_deref().or(self.namespace.as_deref());
+        match given {
+            None if !is_name(context) => Err(format!(
+                "the kubeconfig's context has a namespace that is none: {context:?}"
+            )),
+            _ => Ok(ObjectKey::new(given.unwrap_or(context), &*self.service.name)),
+        }
+    }
+}
+
 /// Form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
@@ -44,27 +73,76 @@ pub enum Form {
     Json,
 }
 
-/// `NAMESPACE/NAME`, in letters that names are made of.
-fn service(text: &str) -> Result<ObjectKey, String> {
-    let is_name = |text: &str| {
-        let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
-        !text.is_empty() && text.chars().all(fits)
+/// A Service as it is called on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// What stands before the `/`.
+    pub namespace: Option<String>,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+fn service(text: &str) -> Result<Named, String> {
+    let (namespace, own) = match text.split_once('/') {
+        Some((namespace, own)) => (Some(namespace), own),
+        None => (None, text),
     };
-    match text.split_once('/') {
-        Some((namespace, name)) if is_name(namespace) && is_name(name) => Ok(ObjectKey::new(namespace, name)),
-        _ => Err("write it as NAMESPACE/NAME, such as default/web".to_owned()),
+    let named = Named {
+        namespace: namespace.map(name).transpose()?,
+        name: name(own)?,
+    };
+    Ok(named)
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if is_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("write it as NAMESPACE/NAME, such as default/web, or as -n NAMESPACE NAME".to_owned())
     }
+}
+
+/// In letters that names are made of.
+fn is_name(text: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
+    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.chars().all(fits)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    /// The command line alone.
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ExplainArgs,
+    }
+
+    fn key(words: &[&str], context: &str) -> Result<ObjectKey, String> {
+        let line = Line::try_parse_from([&["explain"][..], words].concat()).map_err(|error| error.to_string())?;
+        line.args.check()?;
+        line.args.key(context)
+    }
+
     #[test]
-    fn a_service_is_named_with_its_namespace() {
-        assert_eq!(service("shop/web-1"), Ok(ObjectKey::new("shop", "web-1")));
+    fn a_service_is_named_with_its_namespace_or_found_in_the_contexts() {
+        let table: [(&[&str], &str, (&str, &str)); 8] = [
+            (&["shop/web-1"], "stage", ("shop", "web-1")),
+            (&["-n", "shop", "web-1"], "stage", ("shop", "web-1")),
+            (&["web-1", "--namespace=shop"], "stage", ("shop", "web-1")),
+            (&["-n", "shop", "shop/web-1"], "stage", ("shop", "web-1")),
+            (&["web"], "stage", ("stage", "web")),
+            (&["web"], "default", ("default", "web")),
+            (&["web"], "", ("default", "web")),
+            (&["shop/web"], "../x", ("shop", "web")),
+        ];
+        for (words, context, (namespace, name)) in table {
+            assert_eq!(key(words, context), Ok(ObjectKey::new(namespace, name)), "{words:?}");
+        }
         for wrong in [
-            "web",
             "",
             "/",
             "shop/",
@@ -72,8 +150,16 @@ mod tests {
             "shop/web/x",
             "shop/We b",
             "shop/../nodes",
+            "shop/..",
+            "..",
+            "-.web",
         ] {
-            assert!(service(wrong).is_err_and(|it| it.contains("NAMESPACE/NAME")), "{wrong}");
+            let told = key(&["--", wrong], "default").is_err_and(|it| it.contains("NAMESPACE/NAME"));
+            assert!(told, "{wrong}");
         }
+        let told = |words: &[&str], context: &str, what: &str| key(words, context).is_err_and(|it| it.contains(what));
+        assert!(told(&["-n", "stage", "shop/web"], "default", "--namespace=stage"));
+        assert!(told(&["-n", "../x", "web"], "default", "NAMESPACE/NAME"));
+        assert!(told(&["web"], "../x", r#"a namespace that is none: "../x""#));
     }
 }

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::discovery::v1 as discovery;
 use serde::Serialize;
 
 use super::Limits;
-use super::kept_slices::{compare, foreign, left_alone};
+use super::kept_endpoints;
+use super::kept_slices::{compare, foreign, left_alone, not_known};
 use super::listing::Listing;
-use super::objects::Objects;
-use crate::endpoints::{Operation as Write, Reason, decide};
+use super::objects::{GET_ENDPOINTS, LIST_NODES, LIST_PODS, Objects, no_permission};
 use crate::endpointslice::{Matched, Terms, plan_all};
 use crate::mirroring;
-use crate::model::{EndpointsObject, Manager, ServiceType, Slice, SliceContent, Subset};
+use crate::model::{Manager, ServiceType, Slice, SliceContent, Subset};
 
+/// Why nobody else keeps what the apiserver writes for `default/kubernetes`.
+pub(super) const APISERVERS: &str = "the apiserver keeps it itself";
+/// Of slices that a controller once made for `default/kubernetes`.
+const NOBODYS: &str = "the apiserver keeps another one for this Service; nobody removes this one";
 /// Differences named of one object.
 const NAMED: usize = 8;
 
@@ -23,7 +26,7 @@ const NAMED: usize = 8;
 pub struct Compared {
     /// `Endpoints` or `EndpointSlice`.
     pub kind: &'static str,
-    /// Its name; none if it is yet to be made and gets its name then.
+    /// Its name; none if it is yet to be made and gets its name then, or if none is stored and it is not known whether one should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `addressType` of a slice.
@@ -48,12 +51,14 @@ pub enum State {
     Differs(Vec<String>),
     /// It is somebody else's to keep.
     LeftAlone(String),
+    /// What should be stored is not known.
+    NotKnown(String),
 }
 
-/// What is expected of one Service. `None` = not known, because something that it depends on may not be read.
+/// What is expected of one Service. `None` = what is stored may not be read.
 #[derive(Debug)]
 pub struct Kept {
-    /// The Endpoints object, if there is one or should be one.
+    /// The Endpoints object, if there is one or should be one, or if that is not known.
     pub endpoints: Option<Vec<Compared>>,
     /// The slices.
     pub slices: Option<Vec<Compared>>,
@@ -70,146 +75,100 @@ pub struct Kept {
 impl Kept {
     /// By the rules of the reconcilers.
     pub fn of(objects: &Objects, limits: &Limits) -> Self {
+        let (endpoints, subsets) = kept_endpoints::compare(objects);
         let mut kept = Self {
-            endpoints: None,
+            endpoints,
             slices: None,
-            subsets: Vec::new(),
+            subsets,
             contents: Vec::new(),
             mirroring: Vec::new(),
             topology: None,
         };
-        let followed = objects.service.is_followed();
-        if objects.endpoints_read && (objects.pods.is_some() || !followed) {
-            kept.compare_endpoints(objects);
-        }
-        let pods_known = objects.pods.is_some() && objects.nodes_read;
-        let known = if followed { pods_known } else { objects.endpoints_read };
-        if let Some(all) = &objects.slices
-            && known
-        {
-            kept.compare_slices(objects, all, limits);
-        }
+        let mut slices = kept.selected(objects, limits);
+        slices.extend(kept.mirrored(objects, limits));
+        kept.slices = objects.slices.as_deref().map(|all| {
+            slices.extend(all.iter().filter_map(|slice| foreign(slice, &objects.key)));
+            slices
+        });
         kept
     }
 
-    fn compare_endpoints(&mut self, objects: &Objects) {
+    /// The slices that the Pods are listed in.
+    fn selected(&mut self, objects: &Objects, limits: &Limits) -> Vec<Compared> {
         let (service, snapshot) = (&objects.service, &objects.snapshot);
-        let stored = snapshot.endpoints.as_deref();
-        let listings = |subsets: &[Subset]| subsets.iter().map(Listing::of_subset).collect::<Vec<_>>();
-        let stored_listings = stored.map(|it| listings(&it.subsets)).unwrap_or_default();
-        let (state, subsets) = match not_kept(objects) {
-            Some(why) => (State::LeftAlone(why), Vec::new()),
-            None => match decide(service, &snapshot.pods, stored, None).operation {
-                None => (State::Same, stored.map(|it| it.subsets.clone()).unwrap_or_default()),
-                Some(write) => {
-                    let differs = endpoints_differences(&write, stored, &stored_listings);
-                    (State::Differs(differs), write.content.subsets)
-                }
-            },
+        let stored = stored(objects, Manager::Selector);
+        if objects.key.is_apiservers_own() {
+            return left_alone(&stored, NOBODYS);
+        }
+        if !service.is_followed() {
+            let why = "made from a selector that the Service no longer has; nobody removes it";
+            return left_alone(&stored, why);
+        }
+        let needed = [(objects.pods.is_some(), LIST_PODS), (objects.nodes_read, LIST_NODES)];
+        if let Some(why) = unknown(&needed) {
+            return not_known(&stored, &why);
+        }
+        let terms = Terms {
+            max: limits.max_endpoints_per_slice,
+            trigger: None,
+            zones: snapshot.zones.as_deref(),
         };
-        let shown = stored.is_some() || !matches!(state, State::LeftAlone(_));
-        let compared = shown.then(|| Compared {
-            kind: "Endpoints",
-            name: Some(objects.key.name.to_string()),
-            family: None,
-            state,
-            expected: listings(&subsets),
-            stored: stored_listings,
-        });
-        self.endpoints = Some(compared.into_iter().collect());
-        self.subsets = subsets;
+        let plans = plan_all(
+            service,
+            Matched::All(&snapshot.pods),
+            &snapshot.slices,
+            &snapshot.nodes,
+            terms,
+        );
+        let mut plan = plans.others;
+        for (_, family) in plans.families {
+            plan.merge(family);
+        }
+        self.topology = plan.refusal.map(|refusal| refusal.to_string());
+        let (compared, contents) = compare(&stored, plan);
+        self.contents = contents;
+        compared
     }
 
-    fn compare_slices(&mut self, objects: &Objects, all: &[discovery::EndpointSlice], limits: &Limits) {
+    /// The slices that Endpoints made by hand are mirrored into.
+    fn mirrored(&mut self, objects: &Objects, limits: &Limits) -> Vec<Compared> {
         let (service, snapshot) = (&objects.service, &objects.snapshot);
-        let mut compared = Vec::new();
-        let of = |manager: Manager| {
-            let mut slices: Vec<&Arc<Slice>> = snapshot.slices.iter().collect();
-            slices.retain(|slice| slice.content.manager == manager && !slice.terminating);
-            slices.sort_unstable_by(|one, other| one.key.name.cmp(&other.key.name));
-            slices
-        };
-        let ours = !objects.key.is_apiservers_own();
-        if service.is_followed() && ours {
-            let terms = Terms {
-                max: limits.max_endpoints_per_slice,
-                trigger: None,
-                zones: snapshot.zones.as_deref(),
-            };
-            let plans = plan_all(
-                service,
-                Matched::All(&snapshot.pods),
-                &snapshot.slices,
-                &snapshot.nodes,
-                terms,
-            );
-            let mut plan = plans.others;
-            for (_, family) in plans.families {
-                plan.merge(family);
-            }
-            self.topology = plan.refusal.map(|refusal| refusal.to_string());
-            self.contents = compare(&of(Manager::Selector), plan, &mut compared);
-        } else {
-            let why = "made from a selector that the Service no longer has; nobody removes it";
-            compared.extend(of(Manager::Selector).into_iter().map(|it| left_alone(it, why)));
+        let stored = stored(objects, Manager::Mirroring);
+        if objects.key.is_apiservers_own() {
+            return left_alone(&stored, NOBODYS);
+        }
+        // With a selector nothing is mirrored, whatever the Endpoints say.
+        let known = objects.endpoints_read || service.selector.is_some();
+        if let Some(why) = unknown(&[(known, GET_ENDPOINTS)]) {
+            return not_known(&stored, &why);
         }
         let (endpoints, max) = (snapshot.endpoints.as_deref(), limits.mirroring_max_endpoints_per_subset);
-        if ours && objects.endpoints_read {
-            let (plan, skipped) = mirroring::plan_all(Some(service), endpoints, &snapshot.slices, max);
-            compare(&of(Manager::Mirroring), plan, &mut compared);
-            let is_asked_for = endpoints.is_some() || service.kind != ServiceType::ExternalName;
-            if service.selector.is_none() && is_asked_for {
-                self.mirroring = mirroring_words(objects, skipped.as_ref(), max);
-            }
+        let (plan, skipped) = mirroring::plan_all(Some(service), endpoints, &snapshot.slices, max);
+        let is_asked_for = endpoints.is_some() || service.kind != ServiceType::ExternalName;
+        if service.selector.is_none() && is_asked_for {
+            self.mirroring = mirroring_words(objects, skipped.as_ref(), max);
         }
-        compared.extend(all.iter().filter_map(foreign));
-        self.slices = Some(compared);
+        let (compared, _) = compare(&stored, plan);
+        compared
     }
 }
 
-/// Why the Endpoints of this Service are not kept.
-fn not_kept(objects: &Objects) -> Option<String> {
-    let service = &objects.service;
-    let why = if objects.key.is_apiservers_own() {
-        "the apiserver keeps it itself"
-    } else if service.kind == ServiceType::ExternalName {
-        "an ExternalName Service has no endpoints"
-    } else if service.selector.is_none() {
-        "made by hand: the Service has no selector"
-    } else {
-        return None;
-    };
-    Some(why.to_owned())
+/// Those of one manager that are not being deleted, by name.
+fn stored(objects: &Objects, manager: Manager) -> Vec<&Arc<Slice>> {
+    let mut slices: Vec<&Arc<Slice>> = objects.snapshot.slices.iter().collect();
+    slices.retain(|slice| slice.content.manager == manager && !slice.terminating);
+    slices.sort_unstable_by(|one, other| one.key.name.cmp(&other.key.name));
+    slices
 }
 
-fn endpoints_differences(write: &Write, stored: Option<&EndpointsObject>, before: &[Listing]) -> Vec<String> {
-    match (write.reason, stored) {
-        (Reason::Missing, _) | (_, None) => vec!["there is none".to_owned()],
-        (Reason::Labels, _) => vec!["labels are not those of the Service".to_owned()],
-        (Reason::Capacity, _) => vec!["lists too many addresses, or its over-capacity annotation is wrong".to_owned()],
-        (Reason::Subsets, _) => {
-            let after: Vec<Listing> = write.content.subsets.iter().map(Listing::of_subset).collect();
-            let none = Listing::default();
-            let pair = |after: &Listing| {
-                let same = before.iter().find(|before| before.ports == after.ports);
-                same.unwrap_or(&none).differences(after)
-            };
-            let gone = before
-                .iter()
-                .filter(|it| after.iter().all(|after| after.ports != it.ports));
-            let gone = gone.map(|it| {
-                format!(
-                    "-{}",
-                    if it.ports.is_empty() {
-                        "no ports".to_owned()
-                    } else {
-                        it.ports.join(" ")
-                    }
-                )
-            });
-            limited(after.iter().flat_map(pair).chain(gone).collect())
-        }
-    }
+/// Why it is not known what should be stored, if it is not. `needed`: whether something could be read, and the right to read it.
+pub(super) fn unknown(needed: &[(bool, &str)]) -> Option<String> {
+    let missing: Vec<&str> = needed
+        .iter()
+        .filter(|(read, _)| !read)
+        .map(|(_, right)| *right)
+        .collect();
+    (!missing.is_empty()).then(|| no_permission(&missing.join(" and ")))
 }
 
 /// The first few of them, and how many more.

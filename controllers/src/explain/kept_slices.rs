@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1 as discovery;
 
-use super::kept::{Compared, State, limited};
+use super::kept::{APISERVERS, Compared, State, limited};
 use super::listing::Listing;
 use crate::endpointslice::{MANAGED_BY_LABEL, Operation, Plan};
-use crate::model::{IpFamily, Manager, Slice, SliceContent};
+use crate::model::{IpFamily, Manager, ObjectKey, Slice, SliceContent};
 
-/// Compares what is stored with what the plan makes of it; returns what it makes.
-pub fn compare(stored: &[&Arc<Slice>], plan: Plan, compared: &mut Vec<Compared>) -> Vec<SliceContent> {
+/// Compares what is stored with what the plan makes of it, and says what that is.
+pub fn compare(stored: &[&Arc<Slice>], plan: Plan) -> (Vec<Compared>, Vec<SliceContent>) {
     let (mut updates, mut creates, mut deletes) = (HashMap::new(), Vec::new(), Vec::new());
     for operation in plan.steps.into_iter().flatten() {
         match operation {
@@ -22,7 +22,7 @@ pub fn compare(stored: &[&Arc<Slice>], plan: Plan, compared: &mut Vec<Compared>)
             Operation::Delete(slice) => deletes.push(Arc::clone(&slice.key.name)),
         }
     }
-    let mut contents = Vec::new();
+    let (mut compared, mut contents) = (Vec::new(), Vec::new());
     for slice in stored {
         let before = Listing::of_slice(&slice.content);
         let (state, after) = if let Some(content) = updates.remove(&slice.key.name) {
@@ -51,7 +51,7 @@ pub fn compare(stored: &[&Arc<Slice>], plan: Plan, compared: &mut Vec<Compared>)
         });
         contents.push(content);
     }
-    contents
+    (compared, contents)
 }
 
 fn a_slice(family: Option<IpFamily>, state: State) -> Compared {
@@ -65,17 +65,31 @@ fn a_slice(family: Option<IpFamily>, state: State) -> Compared {
     }
 }
 
-/// A slice that nobody keeps.
-pub fn left_alone(slice: &Slice, why: &str) -> Compared {
+fn as_stored(slice: &Slice, state: State) -> Compared {
     Compared {
         name: Some(slice.key.name.to_string()),
         stored: vec![Listing::of_slice(&slice.content)],
-        ..a_slice(slice.content.family, State::LeftAlone(why.to_owned()))
+        ..a_slice(slice.content.family, state)
     }
 }
 
+/// Slices that nobody keeps.
+pub fn left_alone(stored: &[&Arc<Slice>], why: &str) -> Vec<Compared> {
+    let one = |slice: &&Arc<Slice>| as_stored(slice, State::LeftAlone(why.to_owned()));
+    stored.iter().map(one).collect()
+}
+
+/// Slices of which nobody can tell what they should be. That is said even if none is stored.
+pub fn not_known(stored: &[&Arc<Slice>], why: &str) -> Vec<Compared> {
+    let state = || State::NotKnown(why.to_owned());
+    if stored.is_empty() {
+        return vec![a_slice(None, state())];
+    }
+    stored.iter().map(|slice| as_stored(slice, state())).collect()
+}
+
 /// A slice of another manager; consumers read it all the same.
-pub fn foreign(slice: &discovery::EndpointSlice) -> Option<Compared> {
+pub fn foreign(slice: &discovery::EndpointSlice, service: &ObjectKey) -> Option<Compared> {
     let labels = slice.metadata.labels.as_ref();
     let manager = labels
         .and_then(|labels| labels.get(MANAGED_BY_LABEL))
@@ -83,20 +97,27 @@ pub fn foreign(slice: &discovery::EndpointSlice) -> Option<Compared> {
     if manager.and_then(Manager::parse).is_some() {
         return None;
     }
-    let whose = manager
-        .filter(|text| !text.is_empty())
-        .unwrap_or("nobody that it names");
+    let whose = match manager.filter(|text| !text.is_empty()) {
+        Some(manager) => format!("kept by {manager}"),
+        None if is_apiservers(slice, service) => APISERVERS.to_owned(),
+        None => "kept by nobody that it names".to_owned(),
+    };
     let family = match slice.address_type.as_str() {
         "IPv4" => Some(IpFamily::V4),
         "IPv6" => Some(IpFamily::V6),
         _ => None,
     };
-    let count = slice.endpoints.iter().flatten().count();
-    let why = format!("kept by {whose}, {count} endpoints; kube-proxy and DNS read it too");
+    let why = format!("{whose}; kube-proxy and DNS read it too");
     Some(Compared {
         name: slice.metadata.name.clone(),
+        stored: vec![Listing::of_foreign(slice)],
         ..a_slice(family, State::LeftAlone(why))
     })
+}
+
+/// The one slice of `default/kubernetes` that the apiserver writes: of its name, without a manager.
+fn is_apiservers(slice: &discovery::EndpointSlice, service: &ObjectKey) -> bool {
+    service.is_apiservers_own() && slice.metadata.name.as_deref() == Some(&*service.name)
 }
 
 fn slice_differences(before: &SliceContent, after: &SliceContent) -> Vec<String> {

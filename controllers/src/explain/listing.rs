@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use k8s_openapi::api::discovery::v1 as discovery;
 use serde::Serialize;
 
 use crate::model::{
@@ -116,6 +117,17 @@ impl Listing {
         Self::sorted(ports.collect(), endpoints.collect())
     }
 
+    /// Of a slice that nobody here keeps, which the model does not hold.
+    pub fn of_foreign(slice: &discovery::EndpointSlice) -> Self {
+        let ports = slice.ports.iter().flatten().map(|it| {
+            let protocol = Protocol::parse(it.protocol.as_deref().unwrap_or_default());
+            let name = it.name.as_deref().unwrap_or_default();
+            port_text(name, it.port, &protocol, it.app_protocol.as_deref())
+        });
+        let endpoints = slice.endpoints.iter().flatten().map(of_foreign);
+        Self::sorted(ports.collect(), endpoints.collect())
+    }
+
     fn sorted(mut ports: Vec<String>, mut endpoints: Vec<Listed>) -> Self {
         ports.sort();
         endpoints.sort();
@@ -174,7 +186,7 @@ fn of_address(address: &Address, ready: bool) -> Listed {
     Listed {
         addresses: vec![address.ip.to_string()],
         ready,
-        target: address.target.as_deref().map(target_text),
+        target: address.target.as_deref().map(target),
         hostname: address.hostname.as_deref().map(Into::into),
         node: address.node_name.as_deref().map(Into::into),
         ..Listed::default()
@@ -191,11 +203,7 @@ fn of_pod(pod: &PodEndpoint) -> Listed {
         hostname: pod.hostname().map(Into::into),
         node: pod.node.as_deref().map(Into::into),
         zone: pod.zone.as_deref().map(Into::into),
-        hints: pod
-            .extra
-            .as_ref()
-            .map(|extra| hints_text(&extra.hints))
-            .unwrap_or_default(),
+        hints: pod.extra.as_ref().map(|extra| hints(&extra.hints)).unwrap_or_default(),
     }
 }
 
@@ -205,20 +213,50 @@ fn of_other(other: &OtherEndpoint) -> Listed {
         ready: other.ready.unwrap_or(true),
         serving: other.serving,
         terminating: other.terminating,
-        target: other.target.as_deref().map(target_text),
+        target: other.target.as_deref().map(target),
         hostname: other.hostname.as_deref().map(Into::into),
         node: other.node.as_deref().map(Into::into),
         zone: other.zone.as_deref().map(Into::into),
-        hints: hints_text(&other.hints),
+        hints: hints(&other.hints),
     }
 }
 
-fn target_text(target: &TargetRef) -> String {
-    format!("{} {}", target.kind, target.name)
+fn of_foreign(endpoint: &discovery::Endpoint) -> Listed {
+    let conditions = endpoint.conditions.clone().unwrap_or_default();
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let hints = endpoint.hints.clone().unwrap_or_default();
+    let zones = hints.for_zones.into_iter().flatten().map(|zone| zone.name);
+    let nodes = hints.for_nodes.into_iter().flatten().map(|node| node.name);
+    Listed {
+        addresses: endpoint.addresses.clone(),
+        ready: conditions.ready.unwrap_or(true),
+        serving: conditions.serving,
+        terminating: conditions.terminating,
+        target: endpoint
+            .target_ref
+            .as_ref()
+            .map(|it| target_text(&text(&it.kind), &text(&it.name))),
+        hostname: endpoint.hostname.clone(),
+        node: endpoint.node_name.clone(),
+        zone: endpoint.zone.clone(),
+        hints: hints_text(zones, nodes),
+    }
 }
 
-fn hints_text(hints: &Hints) -> Vec<String> {
-    let zones = hints.zones.iter().map(|zone| format!("zone {zone}"));
-    let nodes = hints.nodes.iter().map(|node| format!("node {node}"));
+fn target(target: &TargetRef) -> String {
+    target_text(&target.kind, &target.name)
+}
+
+fn target_text(kind: &str, name: &str) -> String {
+    format!("{kind} {name}")
+}
+
+fn hints(hints: &Hints) -> Vec<String> {
+    hints_text(&hints.zones, &hints.nodes)
+}
+
+fn hints_text<T: fmt::Display>(zones: impl IntoIterator<Item = T>, nodes: impl IntoIterator<Item = T>) -> Vec<String> {
+    let zones = zones.into_iter().map(|zone| format!("zone {zone}"));
+    let nodes = nodes.into_iter().map(|node| format!("node {node}"));
     zones.chain(nodes).collect()
 }

@@ -16,7 +16,8 @@ pub struct Miss {
     pub why: String,
 }
 
-/// Pods of the same namespace of which one label is wrong, and Pods of other namespaces of which all are right.
+/// Pods of the same namespace of which one label is wrong, or any number in letter case alone, and Pods of other namespaces of which all are
+/// right.
 ///
 /// Where the selector has one label only, that alone would be every Pod of the namespace: then a Pod counts if its value is written nearly
 /// the same or stands under another key, or if the Service matches nobody at all.
@@ -49,11 +50,20 @@ fn miss(key: &ObjectKey, why: String) -> Miss {
     }
 }
 
-/// What is wrong if one label is; `alone`: the Service matches nobody.
+/// What is wrong if letter case is, or else one label; `alone`: the Service matches nobody.
 fn near_miss(selector: &Labels, labels: &Labels, alone: bool) -> Option<String> {
-    let mut wrong = selector.iter().filter(|(key, value)| labels.get(*key) != Some(*value));
-    let (key, wanted) = wrong.next()?;
-    if wrong.next().is_some() {
+    let wrong = selector.iter().filter(|(key, value)| labels.get(*key) != Some(*value));
+    let (mut slips, mut others) = (Vec::new(), Vec::new());
+    for (key, wanted) in wrong {
+        match slip(key, wanted, labels) {
+            Some(words) => slips.push(words),
+            None => others.push((key, wanted)),
+        }
+    }
+    let &[(key, wanted)] = others.as_slice() else {
+        return (others.is_empty() && !slips.is_empty()).then(|| slips.join("; "));
+    };
+    if !slips.is_empty() {
         return None;
     }
     let under_other_key = labels.iter().find(|(_, value)| *value == wanted).map(|(key, _)| key);
@@ -69,6 +79,13 @@ fn near_miss(selector: &Labels, labels: &Labels, alone: bool) -> Option<String> 
         (None, _) if !single => Some(format!("label {key} is missing; it should be {wanted:?}")),
         _ => None,
     }
+}
+
+/// A label that is the wanted one but for letter case, in words.
+fn slip(key: &str, wanted: &str, labels: &Labels) -> Option<String> {
+    let mut all = labels.iter();
+    let (own, value) = all.find(|(own, value)| own.eq_ignore_ascii_case(key) && value.eq_ignore_ascii_case(wanted))?;
+    Some(format!("label {own}={value} is not {key}={wanted}: letter case counts"))
 }
 
 /// Whether one may be a slip of the pen for the other: equal but for case, the beginning of the other, or few letters apart.
@@ -177,6 +194,33 @@ mod tests {
                 Some(r#"label app is "cart"; "web" is the value of name"#),
             ),
             (&one, vec![], true, None),
+            (
+                &one,
+                vec![("app", "Web")],
+                false,
+                Some("label app=Web is not app=web: letter case counts"),
+            ),
+            (
+                &one,
+                vec![("App", "web")],
+                false,
+                Some("label App=web is not app=web: letter case counts"),
+            ),
+            (
+                &one,
+                vec![("APP", "WEB")],
+                false,
+                Some("label APP=WEB is not app=web: letter case counts"),
+            ),
+            (
+                &two,
+                vec![("App", "web"), ("tier", "Front")],
+                false,
+                Some(
+                    "label App=web is not app=web: letter case counts; label tier=Front is not tier=front: letter case counts",
+                ),
+            ),
+            (&two, vec![("App", "web"), ("tier", "back")], true, None),
         ];
         for (selector, pod, alone, want) in table {
             assert_eq!(

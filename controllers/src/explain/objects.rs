@@ -14,6 +14,20 @@ use crate::index::{Index, Kind, Snapshot};
 use crate::model::{Interner, Labels, ObjectKey, PodName, Service};
 use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
 
+/// The right to read Pods.
+pub const LIST_PODS: &str = "list pods";
+/// The right to read Nodes.
+pub const LIST_NODES: &str = "list nodes";
+/// The right to read the Endpoints.
+pub const GET_ENDPOINTS: &str = "get endpoints";
+/// The right to read EndpointSlices.
+pub const LIST_SLICES: &str = "list endpointslices";
+
+/// Why something is not known.
+pub fn no_permission(right: &str) -> String {
+    format!("no permission to {right}")
+}
+
 /// An object as the apiserver sent it.
 pub type Text = Box<RawValue>;
 

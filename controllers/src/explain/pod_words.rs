@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1 as core;
 
-use super::listing::port_text;
-use crate::endpoints::{CAPACITY, Unlisted, resolve};
-use crate::model::{IpFamily, Pod, Service, TargetPort};
+use super::named_ports::NamedPorts;
+use crate::endpoints::{CAPACITY, Unlisted};
+use crate::model::{IpFamily, Pod, Service};
 
 /// Why a Pod is not listed; `family` is the one that counts there. `None` = it should be, and has found no room.
 pub fn why(unlisted: Option<Unlisted>, family: Option<IpFamily>, pod: &Pod, full: &core::Pod) -> String {
@@ -34,7 +34,7 @@ pub fn why(unlisted: Option<Unlisted>, family: Option<IpFamily>, pod: &Pod, full
 }
 
 /// What explains how a Pod is listed.
-pub fn notes(service: &Service, pod: &Pod, full: &core::Pod) -> Vec<String> {
+pub fn notes(service: &Service, ports: &NamedPorts<'_>, pod: &Pod, full: &core::Pod) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(time) = &full.metadata.deletion_timestamp {
         notes.push(format!(
@@ -49,7 +49,7 @@ pub fn notes(service: &Service, pod: &Pod, full: &core::Pod) -> Vec<String> {
                 .push("publishNotReadyAddresses: the Service lists Pods that are not ready as if they were".to_owned());
         }
     }
-    notes.extend(unresolved(service, pod));
+    notes.extend(ports.missing_in(pod));
     notes
 }
 
@@ -117,39 +117,4 @@ fn container(container: &core::ContainerStatus) -> String {
         return format!("{name} runs and its probes have not passed");
     }
     format!("{name} is not ready")
-}
-
-/// A note for each port that leads to a name which the Pod's containers do not have.
-fn unresolved(service: &Service, pod: &Pod) -> Vec<String> {
-    let missing = service.ports.iter().filter(|port| resolve(port, pod).is_none());
-    let mut notes = Vec::new();
-    for port in missing {
-        let TargetPort::Name(target) = &port.target else {
-            continue;
-        };
-        let own = if port.name.is_empty() {
-            "the Service's port".to_owned()
-        } else {
-            format!("port {}", port.name)
-        };
-        notes.push(format!(
-            "{own} leads to a container port named {target} ({}), which it does not have; {}",
-            port.protocol.as_str(),
-            names(pod)
-        ));
-    }
-    notes
-}
-
-fn names(pod: &Pod) -> String {
-    let all: Vec<String> = pod
-        .ports
-        .iter()
-        .map(|port| port_text(&port.name, Some(port.port), &port.protocol, None))
-        .collect();
-    if all.is_empty() {
-        "its containers name no ports".to_owned()
-    } else {
-        format!("its containers name {}", all.join(", "))
-    }
 }

@@ -8,11 +8,15 @@ use serde::Serialize;
 
 use super::kept::Kept;
 use super::listing::{Listed, Listing};
-use super::objects::Objects;
+use super::named_ports::NamedPorts;
+use super::objects::{LIST_NODES, Objects, no_permission};
 use super::pod_words::{notes, why};
 use crate::endpoints::{self, Unlisted};
 use crate::endpointslice::Desired;
 use crate::model::{IpFamily, Pod};
+
+/// How a Pod stands where that cannot be told.
+pub const NOT_KNOWN: &str = "not known";
 
 /// A Pod that the Service matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,6 +47,23 @@ pub enum Mark {
     Partly,
     /// Nowhere ready.
     Out,
+    /// What decides it may not be read.
+    NotKnown,
+}
+
+impl Mark {
+    fn of(verdicts: &[Verdict]) -> Self {
+        let ready = verdicts.iter().filter(|verdict| verdict.ready).count();
+        if verdicts.iter().any(|verdict| verdict.standing == NOT_KNOWN) {
+            Self::NotKnown
+        } else if ready == 0 {
+            Self::Out
+        } else if ready == verdicts.len() {
+            Self::In
+        } else {
+            Self::Partly
+        }
+    }
 }
 
 /// How a Pod stands in one place.
@@ -51,19 +72,19 @@ pub enum Mark {
 pub struct Verdict {
     /// `Endpoints`, `IPv4 slices` or `IPv6 slices`.
     pub place: &'static str,
-    /// See [`Listed::standing`]; `out` if it is not listed.
+    /// See [`Listed::standing`]; `out` if it is not listed, `not known` if that hangs on what may not be read.
     pub standing: &'static str,
     /// Ready there.
     pub ready: bool,
     /// The ports that lead to it.
     pub ports: Vec<String>,
-    /// Why it is not listed.
+    /// Why it is not listed, or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// The Pods that the Service matches, by name. `None` = Pods may not be read.
-pub fn seen(objects: &Objects, kept: &Kept) -> Option<Vec<SeenAs>> {
+/// The Pods that the Service matches, by name; `ports`: its named ports. `None` = Pods may not be read.
+pub fn seen(objects: &Objects, ports: &NamedPorts<'_>, kept: &Kept) -> Option<Vec<SeenAs>> {
     let seen = objects.pods.as_ref()?;
     if !objects.service.is_followed() {
         return Some(Vec::new());
@@ -81,19 +102,12 @@ pub fn seen(objects: &Objects, kept: &Kept) -> Option<Vec<SeenAs>> {
             .into_iter()
             .map(|judged| worded(pod, full, judged))
             .collect();
-        let ready = verdicts.iter().filter(|verdict| verdict.ready).count();
         all.push(SeenAs {
             name: pod.name.to_string(),
             addresses: pod.ips.iter().map(ToString::to_string).collect(),
             node: pod.node_name.as_deref().map(Into::into),
-            mark: if ready == 0 {
-                Mark::Out
-            } else if ready == verdicts.len() {
-                Mark::In
-            } else {
-                Mark::Partly
-            },
-            notes: notes(&objects.service, pod, full),
+            mark: Mark::of(&verdicts),
+            notes: notes(&objects.service, ports, pod, full),
             verdicts,
         });
     }
@@ -103,8 +117,12 @@ pub fn seen(objects: &Objects, kept: &Kept) -> Option<Vec<SeenAs>> {
 /// Ports and state under which a Pod is to be listed.
 type Found<'a> = &'a (Vec<String>, Listed);
 
-/// A place, the family that counts there, and how the Pod is listed or why it is not.
-type Judged<'a> = (&'static str, Option<IpFamily>, Result<Found<'a>, Option<Unlisted>>);
+/// A place, the family that counts there, and how the Pod is listed or why it is not; `None` = not known.
+type Judged<'a> = (
+    &'static str,
+    Option<IpFamily>,
+    Option<Result<Found<'a>, Option<Unlisted>>>,
+);
 
 /// What is to be listed, by target.
 type Table = HashMap<String, (Vec<String>, Listed)>;
@@ -130,25 +148,22 @@ impl Places {
     fn verdicts(&self, objects: &Objects, pod: &Pod) -> Vec<Judged<'_>> {
         let service = &objects.service;
         let target = format!("Pod {}", pod.name);
-        let mut verdicts = Vec::new();
-        if objects.endpoints_read {
-            // One that should be listed and is not has found no room.
-            let why = || endpoints::verdict(service, pod).err();
-            verdicts.push(("Endpoints", service.family, self.endpoints.get(&target).ok_or_else(why)));
-        }
-        if objects.slices.is_some() && objects.nodes_read {
-            for (family, table) in &self.slices {
-                let why = || {
-                    Desired::new(service, *family, &objects.snapshot.nodes)
-                        .verdict(pod)
-                        .err()
-                };
-                let place = match family {
-                    IpFamily::V4 => "IPv4 slices",
-                    IpFamily::V6 => "IPv6 slices",
-                };
-                verdicts.push((place, Some(*family), table.get(&target).ok_or_else(why)));
-            }
+        // One that should be listed and is not has found no room.
+        let why = || endpoints::verdict(service, pod).err();
+        let found = self.endpoints.get(&target).ok_or_else(why);
+        let mut verdicts = vec![("Endpoints", service.family, Some(found))];
+        for (family, table) in &self.slices {
+            let why = || {
+                Desired::new(service, *family, &objects.snapshot.nodes)
+                    .verdict(pod)
+                    .err()
+            };
+            let place = match family {
+                IpFamily::V4 => "IPv4 slices",
+                IpFamily::V6 => "IPv6 slices",
+            };
+            let found = objects.nodes_read.then(|| table.get(&target).ok_or_else(why));
+            verdicts.push((place, Some(*family), found));
         }
         verdicts
     }
@@ -169,20 +184,23 @@ fn table(listings: impl Iterator<Item = Listing>) -> Table {
 }
 
 fn worded(pod: &Pod, full: &core::Pod, (place, family, verdict): Judged<'_>) -> Verdict {
+    let unlisted = |standing, why| Verdict {
+        place,
+        standing,
+        ready: false,
+        ports: Vec::new(),
+        why: Some(why),
+    };
     match verdict {
-        Ok((ports, listed)) => Verdict {
+        Some(Ok((ports, listed))) => Verdict {
             place,
             standing: listed.standing(),
             ready: listed.ready,
             ports: ports.clone(),
             why: None,
         },
-        Err(unlisted) => Verdict {
-            place,
-            standing: "out",
-            ready: false,
-            ports: Vec::new(),
-            why: Some(why(unlisted, family, pod, full)),
-        },
+        Some(Err(cause)) => unlisted("out", why(cause, family, pod, full)),
+        // Pods are known, or there would be none to speak of.
+        None => unlisted(NOT_KNOWN, no_permission(LIST_NODES)),
     }
 }

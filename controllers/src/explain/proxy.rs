@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde::Serialize;
 
 use super::env::join_host_port;
+use crate::model::IpFamily;
 use crate::wire::parse_ip;
+
+mod modes;
+mod unused;
 
 /// Label of Services that another proxy looks after.
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
@@ -22,6 +26,8 @@ pub struct Proxied {
     pub nothing: Option<String>,
     /// One for each port and family.
     pub ports: Vec<ProxiedPort>,
+    /// What slices list and it does not use, and why.
+    pub unused: Vec<String>,
     /// What differs between the modes.
     pub modes: Vec<Mode>,
 }
@@ -63,10 +69,11 @@ pub fn proxied(service: &Service, slices: &[EndpointSlice]) -> Proxied {
     let single: Vec<String> = spec.cluster_ip.clone().into_iter().collect();
     let ips = spec.cluster_ips.as_deref().filter(|ips| !ips.is_empty());
     let ips = ips.unwrap_or(&single).iter().filter_map(|ip| parse_ip(ip));
+    let ips: Vec<IpAddr> = ips.collect();
     let mut ports = Vec::new();
-    for ip in ips {
+    for ip in &ips {
         for port in spec.ports.iter().flatten() {
-            ports.push(proxied_port(service, &spec, port, ip, slices));
+            ports.push(proxied_port(service, &spec, port, *ip, slices));
         }
     }
     let hints = slices
@@ -75,13 +82,26 @@ pub fn proxied(service: &Service, slices: &[EndpointSlice]) -> Proxied {
         .any(|endpoint| endpoint.hints.is_some());
     let modes = ["iptables", "nftables", "ipvs"].map(|mode| Mode {
         mode,
-        does: does(mode, &spec, &ports, hints),
+        does: modes::does(mode, &spec, &ports, hints),
     });
+    let families: Vec<&str> = ips.iter().map(|ip| family(*ip)).collect();
     Proxied {
         nothing: None,
+        unused: unused::unused(&spec, &families, slices),
         ports,
         modes: modes.into(),
     }
+}
+
+/// `status.loadBalancer.ingress`.
+pub fn ingress(service: &Service) -> impl Iterator<Item = &LoadBalancerIngress> {
+    let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    balancer.into_iter().flat_map(|it| it.ingress.iter().flatten())
+}
+
+/// `nodePort`, if there is one.
+pub fn node_port(port: &ServicePort) -> Option<i32> {
+    port.node_port.filter(|number| *number > 0)
 }
 
 fn nothing(service: &Service, spec: &ServiceSpec) -> Option<String> {
@@ -105,22 +125,19 @@ fn proxied_port(
     cluster_ip: IpAddr,
     slices: &[EndpointSlice],
 ) -> ProxiedPort {
-    let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+    let protocol = protocol_of(port.protocol.as_deref()).to_owned();
     let name = port.name.clone().unwrap_or_default();
     let same_family = |ip: &IpAddr| ip.is_ipv4() == cluster_ip.is_ipv4();
-    let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-    let ingress = balancer.into_iter().flat_map(|it| it.ingress.iter().flatten());
-    let vips = ingress.filter(|it| it.ip_mode.as_deref().is_none_or(|mode| mode == "VIP"));
+    let vips = ingress(service).filter(|it| it.ip_mode.as_deref().is_none_or(|mode| mode == "VIP"));
     let vips = vips.filter_map(|it| it.ip.as_ref());
     let external = spec.external_ips.iter().flatten();
     let ips = external.chain(vips).filter_map(|ip| parse_ip(ip)).filter(same_family);
     let ips = std::iter::once(cluster_ip).chain(ips);
     let mut frontends: Vec<String> = ips.map(|ip| join_host_port(&ip.to_string(), port.port)).collect();
-    if let Some(number) = port.node_port.filter(|number| *number > 0) {
+    if let Some(number) = node_port(port) {
         frontends.push(format!("NODE:{number}"));
     }
-    let family = if cluster_ip.is_ipv4() { "IPv4" } else { "IPv6" };
-    let found = endpoints(slices, family, &name, &protocol);
+    let found = endpoints(slices, family(cluster_ip), &name, &protocol);
     let pick = |wanted: fn(State) -> bool| -> Vec<String> {
         let picked = found.iter().filter(|(_, state)| wanted(**state));
         picked
@@ -143,6 +160,14 @@ fn proxied_port(
     }
 }
 
+fn protocol_of(field: Option<&str>) -> &str {
+    field.unwrap_or("TCP")
+}
+
+fn family(ip: IpAddr) -> &'static str {
+    IpFamily::of(ip).as_str()
+}
+
 #[derive(Clone, Copy)]
 struct State {
     ready: bool,
@@ -161,10 +186,9 @@ impl State {
 fn endpoints(slices: &[EndpointSlice], family: &str, name: &str, protocol: &str) -> BTreeMap<(IpAddr, i32), State> {
     let mut found = BTreeMap::new();
     for slice in slices.iter().filter(|slice| slice.address_type == family) {
-        let ports =
-            slice.ports.iter().flatten().filter(|port| {
-                port.name.as_deref() == Some(name) && port.protocol.as_deref().unwrap_or("TCP") == protocol
-            });
+        let ports = slice.ports.iter().flatten();
+        let ports = ports
+            .filter(|port| port.name.as_deref() == Some(name) && protocol_of(port.protocol.as_deref()) == protocol);
         for number in ports.filter_map(|port| port.port).filter(|number| *number != 0) {
             for endpoint in slice.endpoints.iter().flatten() {
                 let conditions = endpoint.conditions.clone().unwrap_or_default();
@@ -183,84 +207,6 @@ fn endpoints(slices: &[EndpointSlice], family: &str, name: &str, protocol: &str)
         }
     }
     found
-}
-
-fn does(mode: &str, spec: &ServiceSpec, ports: &[ProxiedPort], hints: bool) -> Vec<String> {
-    let mut does = Vec::new();
-    let is_ipvs = mode == "ipvs";
-    if ports.iter().any(|port| !port.endpoints.is_empty()) {
-        does.push(if is_ipvs {
-            "sends each new connection to the next endpoint (scheduler rr, unless it is told otherwise)".to_owned()
-        } else {
-            "sends each new connection to an endpoint at random".to_owned()
-        });
-    }
-    let empty = ports.iter().filter(|port| port.endpoints.is_empty());
-    let empty: Vec<&str> = empty
-        .filter_map(|port| port.frontends.first().map(String::as_str))
-        .collect();
-    if !empty.is_empty() {
-        let how = match mode {
-            "iptables" => "REJECT",
-            "nftables" => "reject",
-            _ => "a virtual server without destinations",
-        };
-        does.push(format!(
-            "refuses connections to {}: no endpoints ({how})",
-            empty.join(", ")
-        ));
-    }
-    if spec.session_affinity.as_deref() == Some("ClientIP") {
-        let config = spec
-            .session_affinity_config
-            .as_ref()
-            .and_then(|it| it.client_ip.as_ref());
-        let seconds = config.and_then(|it| it.timeout_seconds).unwrap_or(10_800);
-        let how = match mode {
-            "iptables" => "match recent",
-            "nftables" => "a set with a timeout",
-            _ => "persistence",
-        };
-        does.push(format!(
-            "keeps a client at its endpoint until it has made no connection for {seconds} s ({how})"
-        ));
-    }
-    let nowhere = if is_ipvs { "to all of them" } else { "dropped" };
-    if spec.internal_traffic_policy.as_deref() == Some("Local") {
-        does.push(format!(
-            "from inside the cluster: to endpoints on the client's Node; on a Node without one {nowhere}"
-        ));
-    }
-    if spec.external_traffic_policy.as_deref() == Some("Local") && is_externally_accessible(spec) {
-        let nowhere = if is_ipvs { "replies are lost" } else { "dropped" };
-        does.push(format!(
-            "from outside: to endpoints on the Node that it comes to, with the client's address; on a Node without one {nowhere}"
-        ));
-        if let Some(number) = spec.health_check_node_port.filter(|number| *number > 0) {
-            does.push(format!(
-                "answers load balancers on NODE:{number}: 200 on Nodes with a ready endpoint, 503 on others"
-            ));
-        }
-    }
-    let ranges = spec.load_balancer_source_ranges.as_deref().unwrap_or_default();
-    if !ranges.is_empty() {
-        does.push(format!(
-            "lets only {} through to load balancer addresses",
-            ranges.join(", ")
-        ));
-    }
-    if hints {
-        does.push(
-            "on a Node that hints name, itself or its zone, if every ready endpoint has such: to those endpoints alone"
-                .to_owned(),
-        );
-    }
-    does
-}
-
-fn is_externally_accessible(spec: &ServiceSpec) -> bool {
-    matches!(spec.type_.as_deref(), Some("NodePort" | "LoadBalancer"))
-        || spec.external_ips.as_ref().is_some_and(|ips| !ips.is_empty())
 }
 
 #[cfg(test)]

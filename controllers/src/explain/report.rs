@@ -11,6 +11,7 @@ use super::dns::{self, Record};
 use super::env::{self, Variable};
 use super::kept::{Compared, Kept, State};
 use super::misses::{self, Miss};
+use super::named_ports::NamedPorts;
 use super::objects::Objects;
 use super::pods::{self, SeenAs};
 use super::proxy::{self, Proxied};
@@ -21,10 +22,15 @@ use super::proxy::{self, Proxied};
 pub struct Report {
     /// The Service itself.
     pub service: About,
+    /// Ports that lead to a name which none of its Pods has.
+    pub unresolved_ports: Vec<String>,
     /// The Pods that it matches.
     pub pods: Option<Vec<SeenAs>>,
     /// Pods that it nearly matches.
     pub near_misses: Vec<Miss>,
+    /// Those of other namespaces are known, too.
+    #[serde(skip)]
+    pub near_misses_everywhere: bool,
     /// Its Endpoints.
     pub endpoints: Option<Vec<Compared>>,
     /// Its slices.
@@ -60,14 +66,22 @@ pub struct About {
     /// `spec.clusterIPs`.
     #[serde(rename = "clusterIPs")]
     pub cluster_ips: Vec<String>,
-    /// `spec.externalName`.
+    /// `spec.externalName` of that type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_name: Option<String>,
     /// `spec.selector`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<BTreeMap<String, String>>,
-    /// `http 80/TCP -> 8080`.
+    /// `http 80/TCP -> 8080`, and the nodePort if it has one.
     pub ports: Vec<String>,
+    /// `status.loadBalancer.ingress` of type LoadBalancer: none while the address is pending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<Vec<String>>,
+    /// `spec.loadBalancerClass`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer_class: Option<String>,
+    /// `default/kubernetes`, whose Endpoints and slice the apiserver writes.
+    pub kept_by_apiserver: bool,
     /// Being deleted.
     pub terminating: bool,
 }
@@ -94,7 +108,8 @@ impl Report {
         let slices = objects.slices.as_deref();
         // Only headless Services have records that depend on slices.
         let known = slices.or_else(|| (!is_headless).then_some(&[][..]));
-        let pods = pods::seen(objects, &kept);
+        let ports = NamedPorts::of(&objects.service, &objects.snapshot.pods);
+        let pods = pods::seen(objects, &ports, &kept);
         let Kept {
             endpoints,
             slices: compared,
@@ -102,10 +117,13 @@ impl Report {
             topology,
             ..
         } = kept;
-        let settled = |compared: &Vec<Compared>| !compared.iter().any(|it| matches!(it.state, State::Differs(_)));
+        let is_settled = |it: &Compared| matches!(it.state, State::Same | State::LeftAlone(_));
+        let settled = |compared: &Vec<Compared>| compared.iter().all(is_settled);
         Self {
             service: about(objects),
+            unresolved_ports: ports.nowhere(),
             pods,
+            near_misses_everywhere: objects.elsewhere.is_some(),
             near_misses: misses::near(objects),
             in_order: endpoints.as_ref().is_some_and(settled) && compared.as_ref().is_some_and(settled),
             endpoints,
@@ -122,15 +140,21 @@ impl Report {
 
 fn about(objects: &Objects) -> About {
     let spec = objects.full.spec.clone().unwrap_or_default();
+    let kind = spec.type_.unwrap_or_else(|| "ClusterIP".to_owned());
     let one: Vec<String> = spec.cluster_ip.into_iter().filter(|ip| !ip.is_empty()).collect();
     About {
         namespace: objects.key.namespace.to_string(),
         name: objects.key.name.to_string(),
-        kind: spec.type_.unwrap_or_else(|| "ClusterIP".to_owned()),
+        external_name: spec
+            .external_name
+            .filter(|name| !name.is_empty() && kind == "ExternalName"),
+        kind,
         cluster_ips: spec.cluster_ips.filter(|ips| !ips.is_empty()).unwrap_or(one),
-        external_name: spec.external_name.filter(|name| !name.is_empty()),
         selector: spec.selector,
         ports: spec.ports.iter().flatten().map(port).collect(),
+        load_balancer: load_balancer(&objects.full),
+        load_balancer_class: spec.load_balancer_class,
+        kept_by_apiserver: objects.key.is_apiservers_own(),
         terminating: objects.service.terminating,
     }
 }
@@ -144,7 +168,15 @@ fn port(port: &core::ServicePort) -> String {
         None => port.port.to_string(),
     };
     let protocol = port.protocol.as_deref().unwrap_or("TCP");
-    format!("{name}{}/{protocol} -> {target}", port.port)
+    let node_port = proxy::node_port(port).map(|number| format!(", nodePort {number}"));
+    let node_port = node_port.unwrap_or_default();
+    format!("{name}{}/{protocol} -> {target}{node_port}", port.port)
+}
+
+fn load_balancer(service: &core::Service) -> Option<Vec<String>> {
+    let kind = service.spec.as_ref()?.type_.as_deref();
+    let address = |it: &core::LoadBalancerIngress| it.ip.clone().or_else(|| it.hostname.clone());
+    (kind == Some("LoadBalancer")).then(|| proxy::ingress(service).filter_map(address).collect())
 }
 
 fn environment(objects: &Objects) -> Environment {

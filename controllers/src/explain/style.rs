@@ -49,6 +49,7 @@ impl Style {
             Mark::In => ("in    ", "✔ in    ", Colour::Green),
             Mark::Partly => ("partly", "◐ partly", Colour::Yellow),
             Mark::Out => ("out   ", "✘ out   ", Colour::Red),
+            Mark::NotKnown => ("?     ", "? ?     ", Colour::Yellow),
         };
         self.paint(colour, if self == Self::Plain { word } else { glyph })
     }
@@ -59,6 +60,7 @@ impl Style {
             State::Same => ("same".to_owned(), Colour::Green),
             State::Differs(why) => (format!("differs: {}", why.join(", ")), Colour::Red),
             State::LeftAlone(why) => (format!("left alone: {why}"), Colour::Dim),
+            State::NotKnown(why) => (format!("expected: not known ({why})"), Colour::Yellow),
         };
         self.paint(colour, &word)
     }

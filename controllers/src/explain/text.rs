@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::kept::Compared;
+use super::kept::{Compared, State};
 use super::listing::Listing;
-use super::pods::{Mark, SeenAs, Verdict};
-use super::proxy::Proxied;
-use super::report::Report;
+use super::objects::{GET_ENDPOINTS, LIST_PODS, LIST_SLICES, no_permission};
+use super::pods::{Mark, NOT_KNOWN, SeenAs, Verdict};
+use super::report::{About, Report};
 use super::style::{Colour, Style};
+
+mod readers;
 
 /// Lines of one kind shown at most; the rest is counted, and is in the JSON.
 const SHOWN: usize = 20;
@@ -22,8 +24,13 @@ pub fn render(report: &Report, style: Style) -> String {
     };
     screen.service(report);
     screen.pods(report);
-    screen.objects("Endpoints", report.endpoints.as_deref());
-    screen.objects("EndpointSlices", report.endpoint_slices.as_deref());
+    screen.objects("Endpoints", report.endpoints.as_deref(), GET_ENDPOINTS, &report.service);
+    screen.objects(
+        "EndpointSlices",
+        report.endpoint_slices.as_deref(),
+        LIST_SLICES,
+        &report.service,
+    );
     screen.list(
         "No hints for topology mode Auto",
         report.topology.iter().cloned().collect(),
@@ -98,24 +105,29 @@ impl Screen {
         for port in &about.ports {
             self.line(&format!("  port {port}"));
         }
+        if let Some(addresses) = &about.load_balancer {
+            let text = if addresses.is_empty() {
+                "address pending (status.loadBalancer.ingress is empty)".to_owned()
+            } else {
+                addresses.join(" ")
+            };
+            self.line(&format!("  load balancer {text}"));
+        }
+        if let Some(class) = &about.load_balancer_class {
+            self.line(&format!("  loadBalancerClass {class}"));
+        }
     }
 
     fn pods(&mut self, report: &Report) {
         if report.service.selector.is_some() {
             match report.pods.as_deref() {
-                None => self.list("Pods", vec!["not known".to_owned()]),
-                Some([]) => self.list("Pods", vec!["the selector matches none".to_owned()]),
-                Some(pods) => {
-                    self.heading("Pods");
-                    for pod in pods.iter().take(SHOWN) {
-                        self.pod(pod);
-                    }
-                    let more = pods.len().saturating_sub(SHOWN);
-                    if more > 0 {
-                        let out = pods.iter().skip(SHOWN).filter(|pod| pod.mark != Mark::In).count();
-                        self.line(&format!("  and {more} more, {out} of them not wholly in"));
-                    }
+                Some([]) if report.service.external_name.is_some() => {
+                    let none = "none: an ExternalName Service has no use for a selector";
+                    self.list("Pods", vec![none.to_owned()]);
                 }
+                None => self.list("Pods", vec![not_known(LIST_PODS)]),
+                Some([]) => self.list("Pods", vec![format!("the selector matches none{}", no_misses(report))]),
+                Some(pods) => self.matched(report, pods),
             }
         }
         let misses = report.near_misses.iter();
@@ -130,6 +142,21 @@ impl Screen {
         });
         let misses = misses.collect();
         self.list("Near misses", misses);
+    }
+
+    fn matched(&mut self, report: &Report, pods: &[SeenAs]) {
+        self.heading("Pods");
+        for line in &report.unresolved_ports {
+            self.line(&format!("  {line}"));
+        }
+        for pod in pods.iter().take(SHOWN) {
+            self.pod(pod);
+        }
+        let more = pods.len().saturating_sub(SHOWN);
+        if more > 0 {
+            let out = pods.iter().skip(SHOWN).filter(|pod| pod.mark != Mark::In).count();
+            self.line(&format!("  and {more} more, {out} of them not wholly in"));
+        }
     }
 
     fn pod(&mut self, pod: &SeenAs) {
@@ -161,93 +188,54 @@ impl Screen {
         }
     }
 
-    fn objects(&mut self, heading: &str, objects: Option<&[Compared]>) {
-        let Some(objects) = objects else {
-            return self.list(heading, vec!["not known".to_owned()]);
+    /// `right`: what it takes to read them.
+    fn objects(&mut self, heading: &str, objects: Option<&[Compared]>, right: &str, service: &About) {
+        let lines = match objects {
+            None => vec![not_known(right)],
+            Some([]) if service.kept_by_apiserver => vec!["none: the apiserver keeps them itself".to_owned()],
+            Some([]) => vec!["none, and there should be none".to_owned()],
+            Some(objects) => objects.iter().map(|it| self.object(it)).collect(),
         };
-        let style = self.style;
-        let line = |it: &Compared| {
-            let name = it.name.as_deref().unwrap_or("(new)");
-            let family = it.family.map(|family| format!(" {family}")).unwrap_or_default();
-            let listed = if it.expected.is_empty() {
-                &it.stored
-            } else {
-                &it.expected
-            };
-            let listed: Vec<String> = listed.iter().map(listing).collect();
-            let listed = if listed.is_empty() {
-                String::new()
-            } else {
-                format!("  {}", listed.join("; "))
-            };
-            format!("{name}{family}{listed}  {}", style.state(&it.state))
-        };
-        let lines: Vec<String> = objects.iter().map(line).collect();
-        let none = vec!["none, and there should be none".to_owned()];
-        self.list(heading, if lines.is_empty() { none } else { lines });
+        self.list(heading, lines);
     }
 
-    fn dns(&mut self, report: &Report) {
-        let heading = "DNS, as stored now";
-        let Some(records) = &report.dns else {
-            return self.list(heading, vec!["not known".to_owned()]);
+    fn object(&self, it: &Compared) -> String {
+        let name = match (&it.name, &it.state) {
+            (Some(name), _) => name.as_str(),
+            (None, State::NotKnown(_)) => "none stored",
+            (None, _) => "(new)",
         };
-        if records.is_empty() {
-            return self.list(heading, vec!["no record: NXDOMAIN".to_owned()]);
-        }
-        let lines = records
-            .iter()
-            .map(|it| format!("{}  {}  {}", it.name, it.kind, it.value));
-        self.list(heading, lines.collect());
-    }
-
-    fn environment(&mut self, report: &Report) {
-        let environment = &report.environment;
-        let lines = environment
-            .variables
-            .iter()
-            .map(|it| format!("{}={}", it.name, it.value));
-        let heading = format!(
-            "Environment of containers that start now in {}",
-            report.service.namespace
-        );
-        self.list(&heading, lines.chain(environment.notes.iter().cloned()).collect());
-    }
-
-    fn kube_proxy(&mut self, proxied: Option<&Proxied>) {
-        let heading = "kube-proxy, as stored now";
-        let Some(proxied) = proxied else {
-            return self.list(heading, vec!["not known".to_owned()]);
+        let family = it.family.map(|family| format!(" {family}")).unwrap_or_default();
+        // A slice that should go is shown as it is, and Endpoints that should be empty as they should be.
+        let as_expected =
+            !it.expected.is_empty() || it.kind == "Endpoints" && matches!(it.state, State::Same | State::Differs(_));
+        let listed = if as_expected { &it.expected } else { &it.stored };
+        let listed: Vec<String> = listed.iter().map(listing).collect();
+        let listed = match (listed.is_empty(), &it.name) {
+            (false, _) => format!("  {}", listed.join("; ")),
+            (true, Some(_)) => "  no addresses".to_owned(),
+            (true, None) => String::new(),
         };
-        if let Some(nothing) = &proxied.nothing {
-            return self.list(heading, vec![format!("does nothing: {nothing}")]);
-        }
-        self.heading(heading);
-        for port in &proxied.ports {
-            let state = if port.terminating_only {
-                " (none is ready: these are terminating and still serve)"
-            } else {
-                ""
-            };
-            let leads = if port.endpoints.is_empty() {
-                "no endpoints".to_owned()
-            } else {
-                some(&port.endpoints)
-            };
-            self.line(&format!(
-                "  {} {} -> {leads}{state}",
-                port.frontends.join(" "),
-                port.protocol
-            ));
-        }
-        for mode in &proxied.modes {
-            self.line(&format!("  {:<8}  {}", mode.mode, mode.does.join("; ")));
-        }
+        format!("{name}{family}{listed}  {}", self.style.state(&it.state))
     }
+}
+
+/// What follows if no Pod is matched.
+fn no_misses(report: &Report) -> &'static str {
+    match (report.near_misses.is_empty(), report.near_misses_everywhere) {
+        (true, true) => "; near misses: none",
+        (true, false) => "; near misses: none in this namespace",
+        (false, _) => "",
+    }
+}
+
+fn not_known(right: &str) -> String {
+    format!("not known ({})", no_permission(right))
 }
 
 fn words(verdict: &Verdict) -> String {
     match &verdict.why {
+        Some(why) if verdict.standing == NOT_KNOWN => format!("{NOT_KNOWN} ({why})"),
         Some(why) => format!("{}, {why}", verdict.standing),
         None if verdict.ports.is_empty() => format!("{}, without ports", verdict.standing),
         None => format!("{} -> {}", verdict.standing, verdict.ports.join(" ")),

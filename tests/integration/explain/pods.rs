@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube::ResourceExt as _;
 use serde_json::json;
 use svcplane_tests::cluster;
 use svcplane_tests::namespace::TestNamespace;
@@ -32,6 +33,13 @@ async fn a_wrong_label() {
         .create(&namespace)
         .await
         .unwrap();
+    pod("cased")
+        .label("App", namespace.name())
+        .label("tier", "Front")
+        .ip("10.1.0.5")
+        .create(&namespace)
+        .await
+        .unwrap();
     pod("stranger")
         .label("tier", "back")
         .ip("10.1.0.3")
@@ -54,12 +62,16 @@ async fn a_wrong_label() {
             namespace.name()
         ),
         format!(
+            "out     {ns}/cased  label App={ns} is not app={ns}: letter case counts; label tier=Front is not tier=front: letter case counts",
+            ns = namespace.name()
+        ),
+        format!(
             "out     {}/twin  its labels match, but a Service has Pods of its own namespace only",
             other.name()
         ),
     ];
     assert_eq!(section(&screen, "Near misses"), want);
-    assert_eq!(section(&screen, "Endpoints"), ["web  same"]);
+    assert_eq!(section(&screen, "Endpoints"), ["web  no addresses  same"]);
     let refused = format!(
         "iptables  refuses connections to {}:80: no endpoints (REJECT)",
         cluster_ip(&stored)
@@ -125,16 +137,27 @@ async fn an_unresolved_named_port() {
         .port("web", 8080)
         .port("metrics", 9100);
     one.create(&namespace).await.unwrap();
-    namespace.slices_become("web", &["IPv4 10.1.0.1/rs-"]).await.unwrap();
+    let slices = namespace.slices_become("web", &["IPv4 10.1.0.1/rs-"]).await.unwrap();
     namespace.endpoints_become("web", &[]).await.unwrap();
-    let screen = screen(&namespace, "web").await;
-    let want = [
+    let told = screen(&namespace, "web").await;
+    let pod = [
         "partly  p1  10.1.0.1 on node-1",
         "Endpoints: out, it has none of the Service's ports",
         "IPv4 slices: ready, without ports",
-        "port http leads to a container port named http (TCP), which it does not have; its containers name web:8080/TCP, metrics:9100/TCP",
     ];
-    assert_eq!(section(&screen, "Pods"), want);
+    let nothing = "nothing reachable: no matching Pod has a port named http (they have: metrics, web)";
+    assert_eq!(section(&told, "Pods"), [&[nothing][..], &pod].concat());
+    let unused = format!("does not use slice {}: it has no ports", slices[0].name_any());
+    assert_eq!(section(&told, "kube-proxy")[1], unused);
+
+    // Another Pod has it: what is the matter stands at the one that has not.
+    let two = web_pod(&namespace, "p2").ip("10.1.0.2").port("http", 8080);
+    two.create(&namespace).await.unwrap();
+    let slices = ["IPv4 10.1.0.1/rs-", "IPv4 10.1.0.2/rs- -> http:8080/TCP"];
+    namespace.slices_become("web", &slices).await.unwrap();
+    let note = "port http leads to a container port named http (TCP), which it does not have; its containers name web:8080/TCP, metrics:9100/TCP";
+    let told = screen(&namespace, "web").await;
+    assert_eq!(section(&told, "Pods")[..4], [&pod[..], &[note]].concat());
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use svcplane_tests::cluster::{self, Cluster, Flavour};
 use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::objects::endpoints;
 use svcplane_tests::slices;
 
 use super::run::{Ran, SOON, run, section, web, web_pod};
@@ -21,7 +22,7 @@ async fn missing() {
         let want = format!("error: there is no Service web in namespace {}\n", namespace.name());
         assert_eq!((ran.code, &*ran.stdout, ran.stderr), (1, "", want), "{args:?}");
     }
-    let ran = run(&cluster::shared().kubeconfig(), &["web"]).await;
+    let ran = run(&cluster::shared().kubeconfig(), &["shop/"]).await;
     assert_eq!(ran.code, 2);
     assert!(
         ran.stderr.contains("NAMESPACE/NAME") && ran.stderr.lines().count() == 1,
@@ -79,6 +80,7 @@ async fn without_svcplane_and_with_few_rights() {
     let builder = Cluster::builder(Flavour::DualStack)
         .user("reader", &[])
         .user("guest", &[])
+        .user("outsider", &[])
         .user("nobody", &[]);
     let cluster = builder.start().await.unwrap();
     let namespace = TestNamespace::create(&cluster).await.unwrap();
@@ -139,12 +141,56 @@ async fn without_svcplane_and_with_few_rights() {
         "Nodes: missing permission: list on nodes".to_owned(),
     ];
     assert_eq!(section(&told.stdout, "Not read"), want);
-    assert_eq!(section(&told.stdout, "EndpointSlices"), ["not known"]);
+    let pods = [
+        "?       p1  10.1.0.1 on node-1",
+        "Endpoints: ready -> http:8080/TCP",
+        "IPv4 slices: not known (no permission to list nodes)",
+    ];
+    assert_eq!(section(&told.stdout, "Pods"), pods);
+    let unread = ["not known (no permission to get endpoints)"];
+    assert_eq!(section(&told.stdout, "Endpoints"), unread);
+    let slices = ["none stored  expected: not known (no permission to list nodes)"];
+    assert_eq!(section(&told.stdout, "EndpointSlices"), slices);
     assert_eq!(
         run(&guest, &[&key, "--check"]).await.code,
         1,
         "what cannot be told is not in order"
     );
+
+    // What is stored is shown to one who may not read the Pods.
+    endpoints("web")
+        .subset(&["10.1.0.9"], &[("http", 8080)])
+        .create(&namespace)
+        .await
+        .unwrap();
+    let slice = json!({"metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web",
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}}, "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8080}], "endpoints": [{"addresses": ["10.1.0.9"]}]});
+    let slice = serde_json::from_value(slice).unwrap();
+    namespace.slices().create(&PostParams::default(), &slice).await.unwrap();
+    let rules = json!([
+        core(&["services", "endpoints"], "get"),
+        core(&["services"], "list"),
+        discovery
+    ]);
+    grant(&cluster, "outsider", Some(&namespace), rules).await;
+    let outsider = cluster.kubeconfig_for("outsider");
+    let told = run_when(&outsider, &[&key], |ran| {
+        ran.code == 0 && section(&ran.stdout, "Not read").len() == 3
+    })
+    .await;
+    let pods = ["not known (no permission to list pods)"];
+    assert_eq!(section(&told.stdout, "Pods"), pods);
+    let stored = "10.1.0.9 -> http:8080/TCP  expected: not known (no permission to";
+    assert_eq!(
+        section(&told.stdout, "Endpoints"),
+        [format!("web  {stored} list pods)")]
+    );
+    let slices = [format!("web-1 IPv4  {stored} list pods and list nodes)")];
+    assert_eq!(section(&told.stdout, "EndpointSlices"), slices);
+    let proxied = section(&told.stdout, "kube-proxy");
+    assert!(proxied[0].ends_with(":80 TCP -> 10.1.0.9:8080"), "{proxied:?}");
+    assert_eq!(run(&outsider, &[&key, "--check"]).await.code, 1);
 
     let ran = run(&cluster.kubeconfig_for("nobody"), &[&key]).await;
     let want = format!(

@@ -3,9 +3,14 @@ use serde_json::{Value, json};
 use super::*;
 
 fn look(spec: &Value, slices: Value) -> Proxied {
+    let ingress = json!([
+        {"ip": "192.0.2.5"}, {"ip": "192.0.2.6", "ipMode": "Proxy"}, {"hostname": "lb.example.com"}, {"ip": "fd00:99::5", "ipMode": "VIP"}]);
+    look_with(spec, &ingress, slices)
+}
+
+fn look_with(spec: &Value, ingress: &Value, slices: Value) -> Proxied {
     let service = json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": spec,
-        "status": {"loadBalancer": {"ingress": [
-            {"ip": "192.0.2.5"}, {"ip": "192.0.2.6", "ipMode": "Proxy"}, {"hostname": "lb.example.com"}, {"ip": "fd00:99::5", "ipMode": "VIP"}]}}});
+        "status": {"loadBalancer": {"ingress": ingress}}});
     let service: Service = serde_json::from_value(service).unwrap();
     let slices: Vec<EndpointSlice> = serde_json::from_value(slices).unwrap();
     proxied(&service, &slices)
@@ -143,6 +148,115 @@ fn affinity_and_policies_are_told_by_mode() {
         assert!(says(mode, "NODE:31000"), "{seen:?}");
     }
     assert!(says(0, "at random") && says(1, "at random") && says(2, "rr"));
+}
+
+/// As upstream's `!hasEndpoints`: no policy counts any more.
+#[test]
+fn without_any_endpoint_traffic_from_outside_is_refused_too() {
+    let mut spec = plain();
+    spec["type"] = json!("LoadBalancer");
+    spec["ports"][0]["nodePort"] = json!(30080);
+    spec["sessionAffinity"] = json!("ClientIP");
+    spec["internalTrafficPolicy"] = json!("Local");
+    spec["externalTrafficPolicy"] = json!("Local");
+    spec["healthCheckNodePort"] = json!(31000);
+    spec["loadBalancerSourceRanges"] = json!(["198.51.100.0/24"]);
+    let gone = endpoint("10.1.0.3", [false, false, true]);
+    for slices in [json!([]), json!([slice(&json!([gone]))])] {
+        let seen = look(&spec, slices);
+        let refuses =
+            |how| format!("refuses connections to 10.96.0.7:80 192.0.2.5:80 NODE:30080: no endpoints ({how})");
+        let health = "answers load balancers on NODE:31000: 503 on every Node";
+        let ranges = "lets only 198.51.100.0/24 through to load balancer addresses";
+        let does = |mode: usize| seen.modes[mode].does.iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(does(0), [&*refuses("REJECT"), health]);
+        assert_eq!(does(1), [&*refuses("reject"), health, ranges]);
+        let how = "a virtual server without destinations";
+        assert_eq!(does(2), [&*refuses(how), health, ranges]);
+    }
+    // With one, the nodePort is named.
+    let ready = endpoint("10.1.0.1", [true, true, false]);
+    let seen = look(&spec, json!([slice(&json!([ready]))]));
+    for mode in &seen.modes {
+        let outside = "from outside, to 192.0.2.5:80 NODE:30080: to endpoints on the Node that it comes to";
+        assert!(mode.does.iter().any(|it| it.starts_with(outside)), "{mode:?}");
+        assert!(mode.does.iter().any(|it| it.contains("200 on Nodes with")), "{mode:?}");
+    }
+    let serving = endpoint("10.1.0.1", [false, true, true]);
+    let seen = look(&spec, json!([slice(&json!([serving]))]));
+    assert!(
+        seen.modes[0]
+            .does
+            .iter()
+            .any(|it| it == "answers load balancers on NODE:31000: 503 on every Node")
+    );
+}
+
+/// Upstream's `UsesClusterEndpoints`: what no client outside can reach has no endpoints but those of the Node.
+#[test]
+fn an_internal_policy_alone_leaves_ipvs_nothing_on_other_nodes() {
+    let mut spec = plain();
+    spec["internalTrafficPolicy"] = json!("Local");
+    let ready = endpoint("10.1.0.1", [true, true, false]);
+    let seen = look_with(&spec, &json!([]), json!([slice(&json!([ready]))]));
+    for (mode, nowhere) in seen.modes.iter().zip(["dropped", "dropped", "refused"]) {
+        let end = format!("on a Node without one {nowhere}");
+        assert!(mode.does.iter().any(|it| it.ends_with(&end)), "{mode:?}");
+    }
+}
+
+#[test]
+fn what_slices_list_in_vain_is_named() {
+    let ready = json!([endpoint("10.1.0.1", [true, true, false])]);
+    let named = |name: Value, protocol: &str| {
+        json!({"metadata": {"name": "ext"}, "addressType": "IPv4", "endpoints": ready,
+            "ports": [{"name": name, "port": 8080, "protocol": protocol}]})
+    };
+    let mut two = plain();
+    two["ports"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "https", "port": 443, "protocol": "TCP"}));
+    let mut unnamed = plain();
+    unnamed["ports"][0].as_object_mut().unwrap().remove("name");
+    let mut six = named(json!("http"), "TCP");
+    six["addressType"] = json!("IPv6");
+    let mut portless = named(json!("http"), "TCP");
+    portless["ports"] = json!(null);
+    let mut empty = named(json!("web"), "TCP");
+    empty["endpoints"] = json!(null);
+    let matches = "matches none of the Service's ports";
+    let table = [
+        (plain(), named(json!("http"), "TCP"), None),
+        (
+            plain(),
+            named(json!("web"), "TCP"),
+            Some(format!(r#"its port name "web" {matches} (names "http")"#)),
+        ),
+        (
+            two,
+            named(json!(""), "TCP"),
+            Some(format!(r#"its port name "" {matches} (names "http", "https")"#)),
+        ),
+        (
+            unnamed.clone(),
+            named(json!("http"), "TCP"),
+            Some(format!(r#"its port name "http" {matches} (names "")"#)),
+        ),
+        (unnamed, named(json!(""), "TCP"), None),
+        (
+            plain(),
+            named(json!("http"), "UDP"),
+            Some(r#"its port "http" is UDP, and the Service has none of that name and protocol"#.into()),
+        ),
+        (plain(), six, Some("the Service has no IPv6 address".into())),
+        (plain(), portless, Some("it has no ports".into())),
+        (plain(), empty, None),
+    ];
+    for (spec, slice, why) in table {
+        let want: Vec<String> = why.iter().map(|why| format!("does not use slice ext: {why}")).collect();
+        assert_eq!(look(&spec, json!([slice])).unused, want, "{spec} {slice}");
+    }
 }
 
 #[test]

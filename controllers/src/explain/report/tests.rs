@@ -108,7 +108,7 @@ fn each_pod_is_in_or_out_and_why() {
             Mark::Partly,
             format!("{e}: it has none of the Service's ports"),
             format!("{s}: ready "),
-            "port http leads to a container port named http (TCP), which it does not have; its containers name web:80/TCP, http:53/UDP",
+            "",
         ),
     ];
     for (pod, mark, endpoints, slices, note) in table {
@@ -375,18 +375,168 @@ fn hand_made_endpoints_are_mirrored_unless_something_stands_in_the_way() {
     }
 }
 
+/// A port that no Pod has is told once; one that another Pod has, at each Pod that has not.
 #[test]
-fn what_may_not_be_read_is_left_out_and_the_rest_is_told() {
-    let mut world = World::new(web(), [pod("p1", &["10.1.0.1"])]);
+fn named_ports_that_pods_do_not_have() {
+    let ports = |ports: Value| with(pod("p", &["10.1.0.1"]), "/spec/containers/0/ports", ports);
+    let other = json!([{"name": "web", "containerPort": 80}, {"name": "http", "containerPort": 53, "protocol": "UDP"}]);
+    let second = json!({"name": "metrics", "port": 9100, "protocol": "TCP", "targetPort": 9100});
+    let mut two_ports = web();
+    two_ports["spec"]["ports"].as_array_mut().unwrap().push(second);
+    let mut two_names = web();
+    let dns = json!({"name": "dns", "port": 53, "protocol": "UDP", "targetPort": "dns"});
+    two_names["spec"]["ports"].as_array_mut().unwrap().push(dns);
+    let headless = with(web(), "/spec/clusterIP", json!("None"));
+    let why = "no matching Pod has a port named http (they have: http (UDP), web)";
+    let table = [
+        (web(), ports(other.clone()), format!("nothing reachable: {why}")),
+        (
+            two_ports,
+            ports(other.clone()),
+            format!("port http leads nowhere: {why}"),
+        ),
+        (
+            headless,
+            ports(other.clone()),
+            format!("port http leads nowhere: {why}"),
+        ),
+        (
+            two_names,
+            ports(other.clone()),
+            "nothing reachable: no matching Pod has a port named http or dns (UDP) (they have: http (UDP), web)".into(),
+        ),
+        (
+            web(),
+            ports(json!([])),
+            "nothing reachable: no matching Pod has a port named http (their containers name no ports)".into(),
+        ),
+    ];
+    for (service, pod, want) in table {
+        let report = World::new(service.clone(), [pod]).report();
+        assert_eq!(report.unresolved_ports, [want], "{service}");
+        assert_eq!(report.pods.unwrap()[0].notes, Vec::<String>::new(), "{service}");
+    }
+    let report = World::new(web(), [ports(other), pod("q", &["10.1.0.2"])]).report();
+    assert_eq!(report.unresolved_ports, Vec::<String>::new());
+    let note = "port http leads to a container port named http (TCP), which it does not have; its containers name web:80/TCP, http:53/UDP";
+    assert_eq!(report.pods.unwrap()[0].notes, [note]);
+}
+
+#[test]
+fn what_may_not_be_read_is_named_and_the_rest_is_told() {
+    let all = || {
+        let mut world = World::new(web(), [pod("p1", &["10.1.0.1"])]);
+        world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.9"], &[])]);
+        world.slices = Some(vec![slice_of_web("web-a", &[("10.1.0.9", true)])]);
+        world
+    };
+    let not_known = |right: &str| State::NotKnown(format!("no permission to {right}"));
+    let stored = |compared: &Option<Vec<Compared>>| -> Vec<(State, String)> {
+        let one = |it: &Compared| (it.state.clone(), it.stored[0].endpoints[0].addresses.join(" "));
+        compared.as_deref().unwrap().iter().map(one).collect()
+    };
+    let old = || "10.1.0.9".to_owned();
+
+    let mut world = all();
     world.nodes = None;
     let report = world.report();
-    assert!(report.endpoints.is_some() && report.endpoint_slices.is_none() && !report.in_order);
-    assert_eq!(said(&report.pods.unwrap()[0]), ["Endpoints: ready http:8080/TCP"]);
-    world.pods = None;
+    assert!(matches!(report.endpoints.as_ref().unwrap()[0].state, State::Differs(_)));
+    assert_eq!(stored(&report.endpoint_slices), [(not_known("list nodes"), old())]);
+    let seen = &report.pods.as_ref().unwrap()[0];
+    let want = [
+        "Endpoints: ready http:8080/TCP",
+        "IPv4 slices: no permission to list nodes",
+    ];
+    assert_eq!(
+        (seen.mark, &*said(seen)),
+        (Mark::NotKnown, &want.map(str::to_owned)[..])
+    );
+    assert!(!report.in_order);
+
+    let mut world = all();
+    (world.pods, world.nodes, world.everywhere) = (None, None, None);
     let report = world.report();
-    assert!(report.pods.is_none() && report.endpoints.is_none() && report.dns.is_some());
-    world.slices = None;
-    assert!(world.report().kube_proxy.is_none());
+    assert!(report.pods.is_none() && report.dns.is_some() && !report.in_order);
+    assert_eq!(stored(&report.endpoints), [(not_known("list pods"), old())]);
+    let both = not_known("list pods and list nodes");
+    assert_eq!(stored(&report.endpoint_slices), [(both.clone(), old())]);
+    assert_eq!(report.kube_proxy.unwrap().ports[0].endpoints, ["10.1.0.9:8080"]);
+    // Nothing stored, which may be right or wrong.
+    (world.endpoints, world.slices) = (Some(Vec::new()), Some(Vec::new()));
+    let report = world.report();
+    let nothing = |compared: Option<Vec<Compared>>| {
+        let compared = compared.unwrap();
+        let it = &compared[0];
+        assert!(compared.len() == 1 && it.name.is_none() && it.stored.is_empty() && it.expected.is_empty());
+        it.state.clone()
+    };
+    assert_eq!(nothing(report.endpoints), not_known("list pods"));
+    assert_eq!(nothing(report.endpoint_slices), both);
+
+    // What is stored may not be read: what should be is known all the same.
+    let mut world = all();
+    (world.endpoints, world.slices) = (None, None);
+    let report = world.report();
+    assert!(report.endpoints.is_none() && report.endpoint_slices.is_none() && report.kube_proxy.is_none());
+    assert_eq!(report.pods.unwrap()[0].mark, Mark::In);
+
+    // What is mirrored hangs on the Endpoints.
+    let mut world = all();
+    world.service["spec"].as_object_mut().unwrap().remove("selector");
+    (world.endpoints, world.slices) = (None, Some(Vec::new()));
+    assert_eq!(nothing(world.report().endpoint_slices), not_known("get endpoints"));
+}
+
+/// As the apiserver's own reconciler writes them.
+#[test]
+fn what_the_apiserver_keeps_itself_is_no_drift() {
+    let own = |object: Value| {
+        let mut object = with(object, "/metadata/namespace", json!("default"));
+        object["metadata"]["name"] = json!("kubernetes");
+        object
+    };
+    let mut service = own(web());
+    service["spec"].as_object_mut().unwrap().remove("selector");
+    let mut world = World::new(service, []);
+    let report = world.report();
+    assert!(report.in_order && report.service.kept_by_apiserver, "{report:?}");
+    let labels = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    let endpoints = own(with(endpoints_of_web(&["192.0.2.1"], &[]), "/metadata/labels", labels));
+    let mut slice = own(slice_of_web("", &[("192.0.2.1", true)]));
+    slice["metadata"]["labels"] = json!({"kubernetes.io/service-name": "kubernetes"});
+    let mut stale = with(slice.clone(), "/metadata/name", json!("kubernetes-a"));
+    stale["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+        json!("endpointslicemirroring-controller.k8s.io");
+    (world.endpoints, world.slices) = (Some(vec![endpoints]), Some(vec![slice, stale]));
+    let report = world.report();
+    let keeps = "the apiserver keeps it itself";
+    assert_eq!(report.endpoints.unwrap()[0].state, State::LeftAlone(keeps.into()));
+    let slices = report.endpoint_slices.unwrap();
+    let [stale, slice] = &slices[..] else {
+        panic!("{slices:?}")
+    };
+    assert_eq!(
+        slice.state,
+        State::LeftAlone(format!("{keeps}; kube-proxy and DNS read it too"))
+    );
+    assert_eq!(slice.stored[0].endpoints[0].addresses, ["192.0.2.1"]);
+    assert!(matches!(&stale.state, State::LeftAlone(why) if why.contains("nobody removes")));
+    assert_eq!((report.in_order, report.mirroring), (true, Vec::new()));
+}
+
+#[test]
+fn the_address_of_a_load_balancer_is_pending_until_somebody_writes_it() {
+    let mut service = with(web(), "/spec/type", json!("LoadBalancer"));
+    service["spec"]["loadBalancerClass"] = json!("example.com/lb");
+    service["spec"]["ports"][0]["nodePort"] = json!(30080);
+    let about = World::new(service.clone(), []).report().service;
+    assert_eq!(about.load_balancer, Some(Vec::new()));
+    assert_eq!(about.load_balancer_class.as_deref(), Some("example.com/lb"));
+    assert_eq!(about.ports, ["http 80/TCP -> http, nodePort 30080"]);
+    service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.5"}, {"hostname": "lb.example.com"}]}});
+    let about = World::new(service, []).report().service;
+    assert_eq!(about.load_balancer.unwrap(), ["192.0.2.5", "lb.example.com"]);
+    assert_eq!(World::new(web(), []).report().service.load_balancer, None);
 }
 
 #[test]

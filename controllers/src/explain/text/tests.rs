@@ -80,3 +80,83 @@ fn long_lists_are_cut_and_counted() {
     assert!(screen.contains("and 10 more, 0 of them not wholly in"), "{screen}");
     assert!(screen.contains("10.1.0.13 and 24 more -> http:8080/TCP"), "{screen}");
 }
+
+/// The lines under the heading that begins so.
+fn section(world: &World, heading: &str) -> Vec<String> {
+    let screen = render(&world.report(), Style::Plain);
+    let lines = screen.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
+    let lines = lines.take_while(|line| !line.is_empty());
+    lines.map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn nothing_is_said_as_well() {
+    let mut world = World::new(web(), []);
+    assert_eq!(
+        section(&world, "Pods"),
+        ["the selector matches none; near misses: none"]
+    );
+    assert_eq!(section(&world, "Near misses"), Vec::<String>::new());
+    assert_eq!(
+        section(&world, "Endpoints"),
+        ["web  no addresses  differs: there is none"]
+    );
+    let empty = json!({"metadata": {"namespace": "shop", "name": "web", "uid": "e", "resourceVersion": "9",
+        "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}}});
+    world.endpoints = Some(vec![empty]);
+    assert_eq!(section(&world, "Endpoints"), ["web  no addresses  same"]);
+    world.everywhere = None;
+    let pods = ["the selector matches none; near misses: none in this namespace"];
+    assert_eq!(section(&world, "Pods"), pods);
+    world.everywhere = Some(vec![with(pod("twin", &[]), "/metadata/namespace", json!("stage"))]);
+    assert_eq!(section(&world, "Pods"), ["the selector matches none"]);
+    assert_eq!(section(&world, "Near misses").len(), 1);
+    // It has a selector and no use for it.
+    let service = with(web(), "/spec/type", json!("ExternalName"));
+    let world = World::new(
+        with(service, "/spec/externalName", json!("example.com")),
+        [pod("p1", &["10.1.0.1"])],
+    );
+    assert_eq!(
+        section(&world, "Pods"),
+        ["none: an ExternalName Service has no use for a selector"]
+    );
+}
+
+#[test]
+fn what_is_not_known_is_said_in_its_place() {
+    let mut world = World::new(web(), [pod("web-1", &["10.1.0.1"])]);
+    world.nodes = None;
+    let pods = [
+        "?       web-1  10.1.0.1 on n1",
+        "Endpoints: ready -> http:8080/TCP",
+        "IPv4 slices: not known (no permission to list nodes)",
+    ];
+    assert_eq!(section(&world, "Pods"), pods);
+    let slices = ["none stored  expected: not known (no permission to list nodes)"];
+    assert_eq!(section(&world, "EndpointSlices"), slices);
+    (world.pods, world.endpoints, world.slices) = (None, None, None);
+    for (heading, right) in [
+        ("Pods", "list pods"),
+        ("Endpoints", "get endpoints"),
+        ("EndpointSlices", "list endpointslices"),
+        ("kube-proxy", "list endpointslices"),
+    ] {
+        assert_eq!(
+            section(&world, heading),
+            [format!("not known (no permission to {right})")]
+        );
+    }
+}
+
+#[test]
+fn a_load_balancer_without_an_address() {
+    let mut service = with(web(), "/spec/type", json!("LoadBalancer"));
+    service["spec"]["loadBalancerClass"] = json!("example.com/lb");
+    let told = |service: &serde_json::Value| section(&World::new(service.clone(), []), "Service")[2..].to_vec();
+    let class = "loadBalancerClass example.com/lb";
+    let pending = "load balancer address pending (status.loadBalancer.ingress is empty)";
+    assert_eq!(told(&service), [pending, class]);
+    service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.5"}]}});
+    assert_eq!(told(&service), ["load balancer 192.0.2.5", class]);
+}
