@@ -240,6 +240,12 @@ mod tests {
                 "--leader-elect-renew-deadline",
                 "--leader-elect-lease-duration",
             ),
+            ("--webhook-peers=a,b", "--webhook-peers", "--webhook-self"),
+            ("--webhook-service=svcplane", "--webhook-service", "NAMESPACE/NAME"),
+            ("--webhook-address=127.0.0.1:9443", "--webhook-tls-cert-file", ""),
+            ("--allocate=some", "--allocate", "pooled"),
+            ("--early-validation=no", "--early-validation", "warn"),
+            ("--external-ips=192.0.2.1", "--external-ips", "203.0.113.0/24"),
             ("--frobnicate", "--frobnicate", ""),
         ];
         for (argument, flag, right) in table {

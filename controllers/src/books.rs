@@ -3,11 +3,13 @@
 mod collector;
 mod intake;
 mod kinds;
+mod members;
 mod read;
 mod watches;
 
 pub use self::collector::BookCollector;
 pub use self::intake::Intake;
 pub use self::kinds::Booked;
+pub use self::members::Members;
 pub use self::read::{feed, list, pages, require_ranges};
 pub use self::watches::{BookWatches, keep_time, readiness};

@@ -18,8 +18,9 @@ use svcplane_webhook::server::Server;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::WebhookArgs;
-use crate::books::{BookCollector, BookWatches, Intake, keep_time, readiness, require_ranges};
+use crate::books::{BookCollector, BookWatches, Intake, Members, keep_time, readiness, require_ranges};
 use crate::certificate::{CertificateFiles, CertificateReader};
+use crate::model::ObjectKey;
 use crate::pool_status;
 use crate::run::until;
 use crate::watches::Watches;
@@ -35,6 +36,7 @@ pub struct Webhook {
     reader: CertificateReader,
     admission: Admission,
     ledger: SharedLedger,
+    members: Option<(ObjectKey, Members)>,
     ready: Vec<(Kind, Readiness)>,
 }
 
@@ -68,6 +70,10 @@ impl Webhook {
             reader,
             admission: Admission::new(args.settings(), metrics, Some(Arc::clone(&ledger))),
             ready: readiness(&ledger),
+            members: args.webhook_service.clone().map(|service| {
+                let me = args.webhook_self.clone().unwrap_or_default();
+                (service, Members::new(Arc::clone(&ledger), me))
+            }),
             ledger,
         }))
     }
@@ -114,6 +120,9 @@ impl Webhook {
         };
         let mut pulses: BTreeMap<Kind, Pulse> = watches.start_all(tasks, stop, &self.ready);
         pulses.insert(Kind::Services, services);
+        if let Some((service, members)) = self.members {
+            watches.start_members(tasks, stop, &service, members);
+        }
         let statuses = pool_status::keep(watches.client, Arc::clone(&self.ledger), term);
         tasks.spawn("pool status", stop, until(stop, statuses));
         tasks.spawn("books", stop, until(stop, keep_time(self.ledger, pulses)));

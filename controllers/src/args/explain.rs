@@ -82,7 +82,7 @@ pub struct Named {
     pub name: String,
 }
 
-fn service(text: &str) -> Result<Named, String> {
+pub(super) fn service(text: &str) -> Result<Named, String> {
     let (namespace, own) = match text.split_once('/') {
         Some((namespace, own)) => (Some(namespace), own),
         None => (None, text),

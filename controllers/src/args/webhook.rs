@@ -11,6 +11,8 @@ use svcplane_webhook::filling::Allocate;
 use svcplane_webhook::policy::ExternalIps;
 
 use super::RangeArgs;
+use super::explain::service;
+use crate::model::ObjectKey;
 
 /// See the module.
 #[derive(Debug, Args)]
@@ -44,12 +46,16 @@ pub struct WebhookArgs {
     #[arg(long)]
     pub webhook_strict: bool,
 
-    /// Names of the replicas that serve the webhook, this one among them; without it this one is alone
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', requires = "webhook_self")]
+    /// The Service of the webhook, whose EndpointSlices name the replicas that serve it; without it this one is alone
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = own_service, conflicts_with = "webhook_peers")]
+    pub webhook_service: Option<ObjectKey>,
+
+    /// The replicas that serve the webhook, where no Service names them
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub webhook_peers: Vec<String>,
 
-    /// Name of this replica in --webhook-peers
-    #[arg(long, value_name = "NAME", requires = "webhook_peers")]
+    /// Name of this replica in --webhook-peers; with --webhook-service the uid of its Pod
+    #[arg(long, value_name = "NAME", env = "POD_UID")]
     pub webhook_self: Option<String>,
 
     /// The values that there are.
@@ -61,8 +67,15 @@ impl WebhookArgs {
     /// Checks what clap cannot check alone. The error names the flag and what would be right.
     pub fn check(&self) -> Result<(), String> {
         self.ranges.check()?;
+        let needed = |by: &str| {
+            Err(format!(
+                "{by} needs --webhook-self: which of the replicas this is; in a Pod, its uid as $POD_UID"
+            ))
+        };
         match &self.webhook_self {
-            Some(me) if !self.webhook_peers.contains(me) => Err(format!(
+            None if self.webhook_service.is_some() => needed("--webhook-service"),
+            None if !self.webhook_peers.is_empty() => needed("--webhook-peers"),
+            Some(me) if !self.webhook_peers.is_empty() && !self.webhook_peers.contains(me) => Err(format!(
                 "--webhook-self={me} is not among --webhook-peers={}",
                 self.webhook_peers.join(",")
             )),
@@ -80,13 +93,29 @@ impl WebhookArgs {
         }
     }
 
-    /// This replica, and all that serve the webhook.
+    /// This replica, and all that serve the webhook, as far as flags say it.
     pub fn members(&self) -> (&str, Vec<Arc<str>>) {
         let me = self.webhook_self.as_deref().unwrap_or("self");
         let peers: Vec<Arc<str>> = self.webhook_peers.iter().map(|name| name.as_str().into()).collect();
         let all = if peers.is_empty() { vec![me.into()] } else { peers };
-        (me, all)
+        // Until its Service says who there is, no block of a range is ours.
+        (
+            me,
+            if self.webhook_service.is_some() {
+                Vec::new()
+            } else {
+                all
+            },
+        )
     }
+}
+
+fn own_service(text: &str) -> Result<ObjectKey, String> {
+    let named = service(text)?;
+    let namespace = named
+        .namespace
+        .ok_or("write it as NAMESPACE/NAME, such as svcplane/svcplane-webhook")?;
+    Ok(ObjectKey::new(namespace, named.name))
 }
 
 /// `--allocate`.

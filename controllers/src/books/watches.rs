@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use kube::{Api, Client};
 use svcplane_runtime::metrics::Metrics;
@@ -14,7 +15,9 @@ use svcplane_webhook::ledger::{Kind, SharedLedger};
 use svcplane_webhook::pools::{ClusterIPPool, NodePortPool};
 use tokio_util::sync::CancellationToken;
 
-use super::{Booked, Intake};
+use super::{Booked, Intake, Members};
+use crate::endpointslice::SERVICE_NAME_LABEL;
+use crate::model::ObjectKey;
 
 /// How often time goes on in the books.
 const TICK: Duration = Duration::from_secs(1);
@@ -58,6 +61,32 @@ impl BookWatches {
             pulses.insert(*kind, pulse);
         }
         pulses
+    }
+
+    /// Starts the one of the slices of the webhook's own Service.
+    pub fn start_members(
+        &self,
+        tasks: &mut Supervisor,
+        stop: &CancellationToken,
+        service: &ObjectKey,
+        mut members: Members,
+    ) {
+        const NAME: &str = "webhook-endpointslices";
+        let watch = watch::run(
+            NAME,
+            Api::<EndpointSlice>::namespaced(self.client.clone(), &service.namespace),
+            Selection {
+                style: self.style,
+                labels: Some(format!("{SERVICE_NAME_LABEL}={}", service.name)),
+            },
+            self.metrics.watch(NAME),
+            Readiness::new(NAME),
+            Pulse::default(),
+            move |event| members.event(&event),
+        );
+        let until = stop.clone();
+        let watch = async move { until.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
+        tasks.spawn(format!("watch {NAME}"), stop, watch);
     }
 
     fn start<K: Booked>(&self, tasks: &mut Supervisor, stop: &CancellationToken, ready: &Readiness) -> Pulse {
