@@ -196,11 +196,7 @@ async fn build(
         electing.raise();
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }
-    if running.is_empty() {
-        tracing::warn!("--controllers leaves none to run");
-    } else {
-        start_controllers(args, tasks, stops, &controller, term, synced);
-    }
+    start_controllers(args, tasks, stops, &controller, term, synced);
     Ok(())
 }
 

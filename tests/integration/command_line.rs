@@ -51,7 +51,7 @@ async fn svcplane(args: &[&str]) -> (i32, String) {
 #[tokio::test]
 async fn a_wrong_flag_is_one_line_and_exit_code_2() {
     // Arguments, what is named, what would be right.
-    let table: [(&[&str], &str, &str); 12] = [
+    let table: [(&[&str], &str, &str); 16] = [
         (
             &["run", "--mode=active"],
             "--mode=active",
@@ -61,7 +61,7 @@ async fn a_wrong_flag_is_one_line_and_exit_code_2() {
         (
             &["run", "--concurrent-endpoint-syncs=0"],
             "--concurrent-endpoint-syncs",
-            "1..=256",
+            "from 1 to 256",
         ),
         (
             &["run", "--endpoint-updates-batch-period=1"],
@@ -91,6 +91,26 @@ async fn a_wrong_flag_is_one_line_and_exit_code_2() {
         (&["run", "--admin-address=9808"], "--admin-address", "9808"),
         (&["run", "--log-level=loud=loud=loud"], "--log-level", "info"),
         (&["run", "--mod=active"], "--mod", "--mode"),
+        (
+            &["run", "--max-endpoints-per-slice", "-5"],
+            "--max-endpoints-per-slice",
+            "from 1 to 1000",
+        ),
+        (
+            &["run", "--controllers=-endpoints-controller"],
+            "--controllers",
+            "endpointslice-mirroring-controller",
+        ),
+        (
+            &["run", "--mode=active", "--controllers=endpoints-controller"],
+            "--acknowledge-builtins-disabled",
+            "--controllers=*,-endpoints-controller, because",
+        ),
+        (
+            &["explain", "shop/web", "--cluster-domain", "foo bar"],
+            "--cluster-domain",
+            "DNS-1123 subdomain",
+        ),
         (&["rum"], "rum", "run"),
     ];
     for (args, named, right) in table {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use svcplane_runtime::args::dns_subdomain;
 
 use super::SizeArgs;
 use crate::model::ObjectKey;
@@ -14,7 +15,7 @@ pub struct ExplainArgs {
     #[arg(value_name = "NAMESPACE/NAME", value_parser = service)]
     pub service: ObjectKey,
 
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
+    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
 
@@ -27,7 +28,7 @@ pub struct ExplainArgs {
     pub check: bool,
 
     /// The zone that the cluster's DNS answers for
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", value_parser = dns_subdomain)]
     pub cluster_domain: String,
 
     /// As the controllers have them.
@@ -58,7 +59,26 @@ fn service(text: &str) -> Result<ObjectKey, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        explain: ExplainArgs,
+    }
+
+    #[test]
+    fn a_domain_that_is_none_is_refused() {
+        let parse = |domain: &str| Cli::try_parse_from(["svcplane", "shop/web", "--cluster-domain", domain]);
+        assert_eq!(parse("corp.example").unwrap().explain.cluster_domain, "corp.example");
+        for wrong in ["foo bar", "", "cluster.local.", "Cluster.local"] {
+            let error = parse(wrong).err().unwrap().to_string();
+            let named = error.contains("--cluster-domain") && error.contains("is not a DNS-1123 subdomain");
+            assert!(named, "{wrong:?}: {error}");
+        }
+    }
 
     #[test]
     fn a_service_is_named_with_its_namespace() {
