@@ -230,7 +230,7 @@ fn elect(
     (Some(election), term)
 }
 
-/// Ready = every kind has been seen completely once. Alive = the election, once begun, goes on.
+/// Ready = every kind has been seen completely once, and the Lease. Alive = the election, once begun, goes on.
 fn probes(synced: &[Readiness], election: Option<&LeaderElection>, electing: Readiness) -> Probes {
     let mut probes = Probes::new();
     for ready in synced {
@@ -241,7 +241,8 @@ fn probes(synced: &[Readiness], election: Option<&LeaderElection>, electing: Rea
         });
     }
     if let Some(election) = election {
-        let progress = election.progress();
+        let (seen, progress) = (election.progress(), election.progress());
+        probes = probes.ready(electing.name(), move || seen.seen());
         probes = probes.live(electing.name(), move || {
             if electing.is_raised() {
                 progress.check(Instant::now())
