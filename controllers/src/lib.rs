@@ -22,6 +22,7 @@
 //! * [`reconcile`]: brings all that is made of one Service to what it should be.
 //! * [`run`]: `svcplane run`, wired in one place.
 //! * [`start`]: the log, and an apiserver that answers.
+//! * [`signals`]: what ends the process.
 //! * [`state`]: what the process shows of itself.
 //! * [`watches`]: which kinds are watched.
 //! * [`wire`]: the API's JSON, read into the model.
@@ -46,6 +47,7 @@ pub mod reconcile;
 pub mod run;
 pub mod start;
 pub mod state;
+pub mod signals;
 pub mod watches;
 pub mod wire;
 pub mod write;

@@ -17,7 +17,6 @@ use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
 use svcplane_runtime::supervise::{Supervisor, TaskFailure};
 use svcplane_runtime::watch;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RunArgs;
@@ -32,6 +31,7 @@ use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
 use crate::state::{Debug, IndexCollector};
+use crate::signals::told_to_stop;
 use crate::watches::{Kinds, Watches};
 use crate::write::Writer;
 use crate::{permissions, start};
@@ -41,7 +41,7 @@ const RETRY: Backoff = Backoff {
     base: Duration::from_millis(5),
     cap: Duration::from_secs(30),
 };
-/// What SIGTERM leaves to writes in flight. One that is not answered by then fails on its precondition if somebody else has written.
+/// What a signal leaves to writes in flight. One that is not answered by then fails on its precondition if somebody else has written.
 const DRAIN_LIMIT: Duration = Duration::from_millis(600);
 /// What each further step of the shutdown may take.
 const STOP_LIMIT: Duration = Duration::from_millis(1500);
@@ -73,21 +73,14 @@ struct Stops {
     rest: CancellationToken,
 }
 
-/// Runs until SIGTERM or SIGINT (`Ok`) or until something happens that cannot be mended from inside.
+/// Runs until [a signal](told_to_stop) (`Ok`) or until something happens that cannot be mended from inside.
 pub async fn run(args: RunArgs) -> Result<(), RunError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(because)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(because)?;
-    let told_to_stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
+    let told_to_stop = told_to_stop().map_err(because)?;
     let (mut tasks, stops) = (Supervisor::new(), Stops::default());
     let mut queue = None;
     let outcome = tokio::select! {
-        () = told_to_stop => {
-            tracing::info!("stopping");
+        signal = told_to_stop => {
+            tracing::info!(signal, "stopping");
             Ok(())
         }
         error = serve(&args, &mut tasks, &stops, &mut queue) => Err(error),
