@@ -12,6 +12,7 @@
 //! * [`endpointslice`]: what its slices should be.
 //! * [`explain`]: `svcplane explain`.
 //! * [`feed`]: from the watches into the index, and from there into the queue.
+//! * [`first_look`]: how much an observer finds to write.
 //! * [`gate`]: may this process write now?
 //! * [`index`]: what is stored, and who is affected by a change.
 //! * [`leadership`]: the life of a term.
@@ -21,8 +22,8 @@
 //! * [`permissions`]: missing rights, named at start.
 //! * [`reconcile`]: brings all that is made of one Service to what it should be.
 //! * [`run`]: `svcplane run`, wired in one place.
-//! * [`start`]: the log, and an apiserver that answers.
 //! * [`signals`]: what ends the process.
+//! * [`start`]: the log, and an apiserver that answers.
 //! * [`state`]: what the process shows of itself.
 //! * [`watches`]: which kinds are watched.
 //! * [`wire`]: the API's JSON, read into the model.
@@ -36,6 +37,7 @@ pub mod endpoints;
 pub mod endpointslice;
 pub mod explain;
 pub mod feed;
+pub mod first_look;
 pub mod gate;
 pub mod index;
 pub mod leadership;
@@ -45,9 +47,9 @@ pub mod model;
 pub mod permissions;
 pub mod reconcile;
 pub mod run;
+pub mod signals;
 pub mod start;
 pub mod state;
-pub mod signals;
 pub mod watches;
 pub mod wire;
 pub mod write;

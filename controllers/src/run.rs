@@ -24,14 +24,15 @@ use crate::contention::Contention;
 use crate::controller::Controller;
 use crate::endpoints::TriggerTracker;
 use crate::feed::Feed;
+use crate::first_look::FirstLook;
 use crate::gate::Gate;
 use crate::index::Index;
 use crate::leadership::{lead, resync};
 use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
-use crate::state::{Debug, IndexCollector};
 use crate::signals::told_to_stop;
+use crate::state::{Debug, IndexCollector};
 use crate::watches::{Kinds, Watches};
 use crate::write::Writer;
 use crate::{permissions, start};
@@ -201,6 +202,7 @@ fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue) -> Reconciler {
         batch_period: args.tuning.batch_period(&args.controllers),
         trigger: Mutex::new(TriggerTracker::default()),
         contention: Mutex::new(Contention::default()),
+        first_look: FirstLook::default(),
         endpoints: runs(Controller::Endpoints).then(EndpointsPart::default),
         slices: runs(Controller::Slices).then(|| SlicesPart::new(args.tuning.sizes.max_endpoints_per_slice.into())),
         mirroring: runs(Controller::Mirroring)
