@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use svcplane_runtime::admin::AdminArgs;
 use svcplane_runtime::args::duration;
 use svcplane_runtime::leader::LeaderElectionArgs;
@@ -61,7 +61,7 @@ pub enum Command {
 /// Flags of `svcplane run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
+    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
 
@@ -71,7 +71,7 @@ pub struct RunArgs {
 
     /// Confirms that kube-controller-manager runs without its endpoint controllers (--controllers=*,-endpoints-controller,…); --mode=active
     /// needs it, because two writers of the same objects fight
-    #[arg(long)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub acknowledge_builtins_disabled: bool,
 
     /// Controllers to run: `*` for all, `NAME` to add one, `-NAME` to leave one out
@@ -83,7 +83,7 @@ pub struct RunArgs {
     pub tuning: TuningArgs,
 
     /// Every Service is looked at again at least this often (and at most twice as often), event or not; 0 turns it off
-    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration, allow_hyphen_values = true)]
     pub min_resync_period: Duration,
 
     /// How the first state is fetched: in one stream (servers from 1.34 on) or in pages
@@ -124,12 +124,11 @@ impl RunArgs {
     /// Checks what clap cannot check alone. The error names the flag and what would be right.
     pub fn check(&self) -> Result<(), String> {
         if self.mode == Mode::Active && !self.acknowledge_builtins_disabled {
-            return Err(
-                "--mode=active needs --acknowledge-builtins-disabled: set it once kube-controller-manager runs with \
-                        --controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller, because two writers of the \
-                        same objects fight"
-                    .to_owned(),
-            );
+            return Err(format!(
+                "--mode=active needs --acknowledge-builtins-disabled: set it once kube-controller-manager runs with --controllers={}, because two \
+                 writers of the same objects fight",
+                self.controllers.without()
+            ));
         }
         self.webhook.check()?;
         let checked = self.admin.check().and_then(|()| self.leader_election.config());
@@ -191,12 +190,39 @@ mod tests {
     #[test]
     fn observe_is_the_default_and_active_must_be_meant() {
         assert_eq!(run(&[]).unwrap().mode, Mode::Observe);
-        let error = run(&["--mode=active"]).unwrap_err();
-        assert!(error.contains("--acknowledge-builtins-disabled"), "{error}");
-        assert_eq!(
-            run(&["--mode=active", "--acknowledge-builtins-disabled"]).unwrap().mode,
-            Mode::Active
-        );
+        for unmeant in [
+            &["--mode=active"][..],
+            &["--mode=active", "--acknowledge-builtins-disabled=false"],
+            &["--mode=active", "--acknowledge-builtins-disabled", "false"],
+        ] {
+            let error = run(unmeant).unwrap_err();
+            assert!(error.contains("--acknowledge-builtins-disabled"), "{error}");
+        }
+        for meant in [
+            &["--mode=active", "--acknowledge-builtins-disabled"][..],
+            &["--mode=active", "--acknowledge-builtins-disabled=true"],
+            &["--acknowledge-builtins-disabled", "--mode=active"],
+        ] {
+            assert_eq!(run(meant).unwrap().mode, Mode::Active, "{meant:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_controllers_that_run_here_are_to_be_switched_off_there() {
+        let table = [
+            (
+                "--controllers=*",
+                "--controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller, because",
+            ),
+            (
+                "--controllers=endpointslice-controller",
+                "--controllers=*,-endpointslice-controller, because",
+            ),
+        ];
+        for (here, there) in table {
+            let error = run(&["--mode=active", here]).unwrap_err();
+            assert!(error.contains(there), "{here}: {error}");
+        }
     }
 
     #[test]
@@ -206,7 +232,7 @@ mod tests {
             (
                 "--concurrent-endpoint-syncs=0",
                 "--concurrent-endpoint-syncs",
-                "1..=256",
+                "from 1 to 256",
             ),
             (
                 "--endpoint-updates-batch-period=soon",
@@ -223,7 +249,7 @@ mod tests {
             (
                 "--max-endpoints-per-slice=1001",
                 "--max-endpoints-per-slice",
-                "1..=1000",
+                "from 1 to 1000",
             ),
             (
                 "--service-node-port-range=32767-30000",
@@ -246,12 +272,37 @@ mod tests {
             ("--allocate=some", "--allocate", "pooled"),
             ("--early-validation=no", "--early-validation", "warn"),
             ("--external-ips=192.0.2.1", "--external-ips", "203.0.113.0/24"),
+            (
+                "--concurrent-endpoint-syncs=x",
+                "--concurrent-endpoint-syncs",
+                "from 1 to 256",
+            ),
+            (
+                "--mirroring-max-endpoints-per-subset=-1",
+                "--mirroring-max-endpoints-per-subset",
+                "from 1 to 1000",
+            ),
+            ("--min-resync-period=-5s", "--min-resync-period", "negative"),
+            (
+                "--acknowledge-builtins-disabled=yes",
+                "--acknowledge-builtins-disabled",
+                "true, false",
+            ),
+            ("--controllers=", "--controllers", "endpointslice-mirroring-controller"),
+            (
+                "--controllers=-endpoints-controller",
+                "--controllers",
+                "leaves none to run; there are: endpoints-controller, endpointslice-controller",
+            ),
             ("--frobnicate", "--frobnicate", ""),
         ];
         for (argument, flag, right) in table {
-            let error = run(&[argument]).expect_err(argument);
-            assert!(error.contains(flag) && error.contains(right), "{argument}: {error}");
-            assert_eq!(error.lines().count(), 1, "{argument}: {error}");
+            let split: Vec<&str> = argument.splitn(2, '=').collect();
+            for arguments in [&[argument][..], split.as_slice()] {
+                let error = run(arguments).expect_err(argument);
+                assert!(error.contains(flag) && error.contains(right), "{arguments:?}: {error}");
+                assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The one question before every endpoint write: may this process write now?
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use svcplane_runtime::leader::TermHandle;
@@ -20,6 +21,12 @@ impl Mode {
             Self::Observe => "observe",
             Self::Active => "active",
         }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -29,12 +29,17 @@ pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec
             tracing::warn!("leading in observe mode: nothing is written");
         }
         tracing::info!(
-            ?mode,
+            %mode,
             services = counts.services,
             pods = counts.pods,
             endpoints_without_service = counts.endpoints_without_service,
             "leading"
         );
+        if mode == Mode::Observe
+            && let Some(summary) = controller.first_look.begin(&keys, counts.services)
+        {
+            tracing::info!("{summary}");
+        }
         for key in &keys {
             controller.queue.add(key, Duration::ZERO);
         }
@@ -50,6 +55,7 @@ pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec
                 break;
             }
         }
+        controller.first_look.abandon();
     }
 }
 

@@ -16,6 +16,7 @@
 //! * [`endpointslice`]: what its slices should be.
 //! * [`explain`]: `svcplane explain`.
 //! * [`feed`]: from the watches into the index, and from there into the queue.
+//! * [`first_look`]: how much an observer finds to write.
 //! * [`gate`]: may this process write now?
 //! * [`index`]: what is stored, and who is affected by a change.
 //! * [`leadership`]: the life of a term.
@@ -27,6 +28,7 @@
 //! * [`pools`](mod@pools): `svcplane pools`.
 //! * [`reconcile`]: brings all that is made of one Service to what it should be.
 //! * [`run`]: `svcplane run`, wired in one place.
+//! * [`signals`]: what ends the process.
 //! * [`start`]: the log, and an apiserver that answers.
 //! * [`serving`]: the admission webhook, wired in one place.
 //! * [`state`]: what the process shows of itself.
@@ -46,6 +48,7 @@ pub mod endpoints;
 pub mod endpointslice;
 pub mod explain;
 pub mod feed;
+pub mod first_look;
 pub mod gate;
 pub mod index;
 pub mod leadership;
@@ -58,6 +61,7 @@ pub mod pools;
 pub mod reconcile;
 pub mod run;
 pub mod serving;
+pub mod signals;
 pub mod start;
 pub mod state;
 pub mod watches;

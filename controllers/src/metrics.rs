@@ -3,6 +3,13 @@
 use prometheus::{IntCounterVec, Opts, Registry};
 
 use crate::controller::Controller;
+use crate::endpoints::Reason;
+use crate::index::Orphan;
+
+/// Why slices are written: what they hold is not what it should be.
+pub(crate) const CONTENT: &str = "content";
+
+const OPERATIONS: [&str; 3] = ["create", "update", "delete"];
 
 /// Counters; all label values are from closed sets.
 #[derive(Clone)]
@@ -14,7 +21,7 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    /// Registers the counters. `running`: those whose series begin at 0, so that the first increase shows.
+    /// Registers the counters. `running`: those whose series begin at 0, so that the first increase shows, and so that none tells from none yet.
     pub fn new(registry: &Registry, running: &[Controller]) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
@@ -43,8 +50,16 @@ impl ControllerMetrics {
                 &["controller", "result"],
             )?,
         };
-        for controller in running {
+        for &controller in running {
             metrics.foreign.with_label_values(&[controller.as_str()]).reset();
+            for operation in OPERATIONS {
+                let labels = [controller.as_str(), operation, "ok"];
+                metrics.operations.with_label_values(&labels).reset();
+                for reason in reasons(controller, operation) {
+                    let labels = [controller.as_str(), operation, reason];
+                    metrics.planned.with_label_values(&labels).reset();
+                }
+            }
         }
         Ok(metrics)
     }
@@ -65,5 +80,57 @@ impl ControllerMetrics {
 
     pub(crate) fn sync(&self, controller: Controller, result: &str) {
         self.syncs.with_label_values(&[controller.as_str(), result]).inc();
+    }
+}
+
+/// All that a plan may give as the reason of an operation.
+fn reasons(controller: Controller, operation: &str) -> Vec<&'static str> {
+    match (controller, operation) {
+        (Controller::Endpoints, "create") => vec![Reason::Missing.as_str()],
+        (Controller::Endpoints, "update") => [Reason::Subsets, Reason::Labels, Reason::Capacity]
+            .map(Reason::as_str)
+            .into(),
+        (Controller::Endpoints, _) => [Orphan::ServiceDeleted, Orphan::Leftover].map(Orphan::as_str).into(),
+        (Controller::Slices | Controller::Mirroring, _) => vec![CONTENT],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    #[test]
+    fn what_has_not_happened_yet_is_0_and_not_absent() {
+        let registry = Registry::new();
+        let running = [Controller::Endpoints, Controller::Mirroring];
+        let metrics = ControllerMetrics::new(&registry, &running).unwrap();
+        let page = || TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let series = || {
+            let page = page();
+            let lines = page.lines().filter(|line| !line.starts_with('#'));
+            lines
+                .filter_map(|line| line.rsplit_once(' '))
+                .map(|(name, _)| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let (before, shown) = (series(), page());
+        for zero in [
+            r#"svcplane_planned_operations_total{controller="endpoints-controller",operation="create",reason="missing"} 0"#,
+            r#"svcplane_planned_operations_total{controller="endpoints-controller",operation="delete",reason="leftover"} 0"#,
+            r#"svcplane_planned_operations_total{controller="endpointslice-mirroring-controller",operation="update",reason="content"} 0"#,
+            r#"svcplane_operations_total{controller="endpoints-controller",operation="update",outcome="ok"} 0"#,
+        ] {
+            assert!(shown.lines().any(|line| line == zero), "{zero}: {shown}");
+        }
+        assert!(!shown.contains("endpointslice-controller"), "it does not run: {shown}");
+        for reason in [Reason::Subsets, Reason::Labels, Reason::Capacity] {
+            metrics.planned(Controller::Endpoints, "update", reason.as_str());
+        }
+        metrics.planned(Controller::Endpoints, "delete", Orphan::ServiceDeleted.as_str());
+        metrics.planned(Controller::Mirroring, "create", CONTENT);
+        metrics.operation(Controller::Mirroring, "delete", "ok");
+        assert_eq!(series(), before);
     }
 }

@@ -88,7 +88,7 @@ pub async fn keep(client: Client, ledger: SharedLedger, term: TermHandle) {
             (before != Some(&status)).then_some(status)
         });
         for failure in [addresses.await, ports.await].into_iter().filter_map(Result::err) {
-            if trouble.is_news(&failure, Instant::now()) {
+            if trouble.news(&failure, Instant::now()).is_some() {
                 tracing::warn!(error = %failure, "cannot write the status of a pool, trying again");
             }
         }

@@ -24,6 +24,7 @@ use crate::contention::Contention;
 use crate::controller::Controller;
 use crate::endpoints::TriggerTracker;
 use crate::endpointslice::Matched;
+use crate::first_look::FirstLook;
 use crate::gate::{Closed, Gate};
 use crate::index::{Affected, Cause, Index, PodChange, PodChanges, Snapshot};
 use crate::metrics::ControllerMetrics;
@@ -53,6 +54,8 @@ pub struct Reconciler {
     pub trigger: Mutex<TriggerTracker>,
     /// State behind the patience with other writers.
     pub contention: Mutex<Contention>,
+    /// How much an observer finds to write.
+    pub first_look: FirstLook,
     /// If it runs.
     pub endpoints: Option<EndpointsPart>,
     /// If it runs.
@@ -181,7 +184,7 @@ impl Reconciler {
 
     async fn sync(&self, key: &ObjectKey) -> Outcome {
         if key.is_apiservers_own() {
-            return self.finish([(Controller::Endpoints, Some(Synced::Skipped))]);
+            return self.finish(key, [(Controller::Endpoints, Some(Synced::Skipped))]);
         }
         let Look {
             snapshot,
@@ -199,11 +202,12 @@ impl Reconciler {
             self.slices(&snapshot, followed.as_deref(), pods, trigger),
             self.mirroring(key, &snapshot),
         );
-        let outcome = self.finish([
+        let parts = [
             (Controller::Endpoints, endpoints),
             (Controller::Slices, slices),
             (Controller::Mirroring, mirroring),
-        ]);
+        ];
+        let outcome = self.finish(key, parts);
         if let (Outcome::Retry { .. }, Some(time)) = (outcome, trigger) {
             self.trigger.lock().owe(key, time);
         }
@@ -289,12 +293,16 @@ impl Reconciler {
     }
 
     /// Counts how each controller fared, and says what becomes of the key.
-    fn finish<const N: usize>(&self, parts: [(Controller, Option<Synced>); N]) -> Outcome {
-        let mut outcome = Outcome::Done;
+    fn finish<const N: usize>(&self, key: &ObjectKey, parts: [(Controller, Option<Synced>); N]) -> Outcome {
+        let (mut outcome, mut planned) = (Outcome::Done, 0);
         for (controller, synced) in parts {
             let Some(synced) = synced else { continue };
             self.desk.metrics.sync(controller, synced.as_str());
             outcome = synced.and(outcome);
+            planned += synced.planned();
+        }
+        if let Some(summary) = self.first_look.note(key, planned) {
+            tracing::info!("{summary}");
         }
         outcome
     }

@@ -17,7 +17,6 @@ use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
 use svcplane_runtime::supervise::{Supervisor, TaskFailure};
 use svcplane_runtime::watch::{self, Pulse};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RunArgs;
@@ -25,6 +24,7 @@ use crate::contention::Contention;
 use crate::controller::Controller;
 use crate::endpoints::TriggerTracker;
 use crate::feed::Feed;
+use crate::first_look::FirstLook;
 use crate::gate::Gate;
 use crate::index::Index;
 use crate::leadership::{lead, resync};
@@ -32,6 +32,7 @@ use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
 use crate::serving::Webhook;
+use crate::signals::told_to_stop;
 use crate::state::{Debug, IndexCollector};
 use crate::watches::{Kinds, Watches};
 use crate::write::Writer;
@@ -42,7 +43,7 @@ const RETRY: Backoff = Backoff {
     base: Duration::from_millis(5),
     cap: Duration::from_secs(30),
 };
-/// What SIGTERM leaves to writes in flight. One that is not answered by then fails on its precondition if somebody else has written.
+/// What a signal leaves to writes in flight. One that is not answered by then fails on its precondition if somebody else has written.
 const DRAIN_LIMIT: Duration = Duration::from_millis(600);
 /// What each further step of the shutdown may take.
 const STOP_LIMIT: Duration = Duration::from_millis(1500);
@@ -74,21 +75,14 @@ struct Stops {
     rest: CancellationToken,
 }
 
-/// Runs until SIGTERM or SIGINT (`Ok`) or until something happens that cannot be mended from inside.
+/// Runs until [a signal](told_to_stop) (`Ok`) or until something happens that cannot be mended from inside.
 pub async fn run(args: RunArgs) -> Result<(), RunError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(because)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(because)?;
-    let told_to_stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
+    let told_to_stop = told_to_stop().map_err(because)?;
     let (mut tasks, stops) = (Supervisor::new(), Stops::default());
     let mut queue = None;
     let outcome = tokio::select! {
-        () = told_to_stop => {
-            tracing::info!("stopping");
+        signal = told_to_stop => {
+            tracing::info!(signal, "stopping");
             Ok(())
         }
         error = serve(&args, &mut tasks, &stops, &mut queue) => Err(error),
@@ -207,11 +201,7 @@ async fn build(
         electing.raise();
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }
-    if running.is_empty() {
-        tracing::warn!("--controllers leaves none to run");
-    } else {
-        start_controllers(args, tasks, stops, &controller, term, synced);
-    }
+    start_controllers(args, tasks, stops, &controller, term, synced);
     Ok(())
 }
 
@@ -223,6 +213,7 @@ fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue) -> Reconciler {
         batch_period: args.tuning.batch_period(&args.controllers),
         trigger: Mutex::new(TriggerTracker::default()),
         contention: Mutex::new(Contention::default()),
+        first_look: FirstLook::default(),
         endpoints: runs(Controller::Endpoints).then(EndpointsPart::default),
         slices: runs(Controller::Slices).then(|| SlicesPart::new(args.tuning.sizes.max_endpoints_per_slice.into())),
         mirroring: runs(Controller::Mirroring)
@@ -245,7 +236,7 @@ fn elect(
     (Some(election), term)
 }
 
-/// Ready = every kind has been seen completely once. Alive = the election, once begun, goes on.
+/// Ready = every kind has been seen completely once, and the Lease. Alive = the election, once begun, goes on.
 fn probes(synced: &[Readiness], election: Option<&LeaderElection>, electing: Readiness) -> Probes {
     let mut probes = Probes::new();
     for ready in synced {
@@ -256,7 +247,8 @@ fn probes(synced: &[Readiness], election: Option<&LeaderElection>, electing: Rea
         });
     }
     if let Some(election) = election {
-        let progress = election.progress();
+        let (seen, progress) = (election.progress(), election.progress());
+        probes = probes.ready(electing.name(), move || seen.seen());
         probes = probes.live(electing.name(), move || {
             if electing.is_raised() {
                 progress.check(Instant::now())

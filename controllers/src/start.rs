@@ -2,14 +2,13 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::Uri;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
 use prometheus::Registry;
-use svcplane_runtime::api::Repeated;
-use svcplane_runtime::api::{Failure, call};
+use svcplane_runtime::api::{Failure, Repeated, call, in_seconds, lasting};
 use svcplane_runtime::client::{self, RESPONSE_HEAD_LIMIT};
 use svcplane_runtime::metrics::{BuildInfo, Metrics};
 use svcplane_runtime::watch::WatchBackoff;
@@ -73,20 +72,32 @@ pub async fn admit(client: &Client, server: &Uri, rights: &[Right]) -> Result<Op
     loop {
         let failure = match ask(client, rights).await {
             Ok((version, missing)) if missing.is_empty() => {
-                tracing::info!(%server, version = version.git_version, "connected");
+                let waited = trouble.over(Instant::now()).map(in_seconds);
+                tracing::info!(%server, version = version.git_version, waited, "connected");
                 return Ok(minor(&version.minor));
             }
             Ok((_, missing)) => return Err(permissions::complaint(&missing)),
             Err(failure) => failure,
         };
-        if trouble.is_news(&failure, Instant::now()) {
-            if matches!(failure, Failure::Refused(401, _)) {
-                tracing::error!("the apiserver at {server} does not accept these credentials (401); trying again");
+        if let Some(time) = trouble.news(&failure, Instant::now()) {
+            let text = complaint(server, &failure, time);
+            if time.is_zero() {
+                tracing::error!("{text}");
             } else {
-                tracing::error!("cannot reach the apiserver at {server}: {failure}; trying again");
+                tracing::warn!("{text}");
             }
         }
         tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
+    }
+}
+
+/// What to say of an apiserver that has not let us in for this time.
+fn complaint(server: &Uri, failure: &Failure, time: Duration) -> String {
+    let now = lasting(time);
+    if matches!(failure, Failure::Refused(401, _)) {
+        format!("the apiserver at {server} does not accept these credentials (401){now}; trying again")
+    } else {
+        format!("cannot reach the apiserver at {server}{now}: {failure}; trying again")
     }
 }
 
@@ -114,6 +125,38 @@ mod tests {
         }
         for right in ["info", "WARN", "svcplane::endpoints=debug"] {
             assert!(is_directive(right), "{right}");
+        }
+    }
+
+    #[test]
+    fn an_apiserver_that_stays_away_is_told_with_the_time_and_the_reason() {
+        let server = Uri::from_static("https://10.0.0.1:6443/");
+        let refused = Failure::Unreachable("connection refused".into());
+        let unauthorized = Failure::Refused(401, "Unauthorized".into());
+        let table = [
+            (
+                &refused,
+                0,
+                "cannot reach the apiserver at https://10.0.0.1:6443/: no answer from the apiserver: connection refused; trying again",
+            ),
+            (
+                &refused,
+                78,
+                "cannot reach the apiserver at https://10.0.0.1:6443/, for 1m18s now: no answer from the apiserver: connection refused; trying again",
+            ),
+            (
+                &unauthorized,
+                0,
+                "the apiserver at https://10.0.0.1:6443/ does not accept these credentials (401); trying again",
+            ),
+            (
+                &unauthorized,
+                78,
+                "the apiserver at https://10.0.0.1:6443/ does not accept these credentials (401), for 1m18s now; trying again",
+            ),
+        ];
+        for (failure, seconds, text) in table {
+            assert_eq!(complaint(&server, failure, Duration::from_secs(seconds)), text);
         }
     }
 

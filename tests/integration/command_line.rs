@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::Value;
 use svcplane_tests::binaries;
 use svcplane_tests::cluster;
-use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::namespace::{TestNamespace, create_named};
 use svcplane_tests::process::Exit;
 use svcplane_tests::proxy::FaultProxy;
 use svcplane_tests::svcplane::Svcplane;
@@ -24,6 +24,7 @@ async fn run(program: &std::path::Path, args: &[&str], input: &str) -> Output {
         .args(args)
         .env_remove("KUBECONFIG")
         .env_remove("POD_NAMESPACE")
+        .env("HOME", "/nowhere")
         .kill_on_drop(true);
     command
         .stdin(Stdio::piped())
@@ -51,7 +52,7 @@ async fn svcplane(args: &[&str]) -> (i32, String) {
 #[tokio::test]
 async fn a_wrong_flag_is_one_line_and_exit_code_2() {
     // Arguments, what is named, what would be right.
-    let table: [(&[&str], &str, &str); 12] = [
+    let table: [(&[&str], &str, &str); 16] = [
         (
             &["run", "--mode=active"],
             "--mode=active",
@@ -61,7 +62,7 @@ async fn a_wrong_flag_is_one_line_and_exit_code_2() {
         (
             &["run", "--concurrent-endpoint-syncs=0"],
             "--concurrent-endpoint-syncs",
-            "1..=256",
+            "from 1 to 256",
         ),
         (
             &["run", "--endpoint-updates-batch-period=1"],
@@ -90,6 +91,26 @@ async fn a_wrong_flag_is_one_line_and_exit_code_2() {
         ),
         (&["run", "--admin-address=9808"], "--admin-address", "9808"),
         (&["run", "--log-level=loud=loud=loud"], "--log-level", "info"),
+        (
+            &["run", "--max-endpoints-per-slice", "-5"],
+            "--max-endpoints-per-slice",
+            "from 1 to 1000",
+        ),
+        (
+            &["run", "--controllers=-endpoints-controller"],
+            "--controllers",
+            "endpointslice-mirroring-controller",
+        ),
+        (
+            &["run", "--mode=active", "--controllers=endpoints-controller"],
+            "--acknowledge-builtins-disabled",
+            "--controllers=*,-endpoints-controller, because",
+        ),
+        (
+            &["explain", "shop/web", "--cluster-domain", "foo bar"],
+            "--cluster-domain",
+            "DNS-1123 subdomain",
+        ),
         (&["run", "--mod=active"], "--mod", "--mode"),
         (&["rum"], "rum", "run"),
     ];
@@ -134,7 +155,9 @@ async fn a_kubeconfig_that_cannot_be_used_is_one_line_that_names_it_and_exit_cod
     }
     let (code, line) = svcplane(&["run"]).await;
     assert_eq!(code, 1);
-    assert!(line.contains("--kubeconfig") && line.contains("KUBECONFIG"), "{line}");
+    for tried in ["--kubeconfig", "KUBECONFIG", "service account", "/nowhere/.kube/config"] {
+        assert!(line.contains(tried), "{tried}: {line}");
+    }
 }
 
 #[tokio::test]
@@ -184,6 +207,11 @@ async fn an_apiserver_that_does_not_answer_is_named_once_and_waited_for() {
     assert!(!status.is_success() && page.contains("services"), "{status} {page}");
     proxy.accept_connections().await.unwrap();
     waiting.wait_idle().await.unwrap();
+    let connected = waiting.log_entries("connected");
+    assert!(
+        connected.len() == 1 && connected[0]["waited"].is_string(),
+        "{connected:?}"
+    );
     assert_eq!(waiting.terminate().await.unwrap(), Exit::Code(0));
 }
 
@@ -240,19 +268,24 @@ async fn a_lease_namespace_that_is_not_there_is_named() {
         .start()
         .await
         .unwrap();
-    nowhere.wait_ready().await.unwrap();
-    let read = [("method", "POST"), ("code", "404")];
+    let create = [("method", "POST"), ("code", "404")];
     nowhere
-        .wait_metric("rest_client_requests_total", &read, SOON, |it| it >= 2.0)
+        .wait_metric("rest_client_requests_total", &create, SOON, |it| it >= 2.0)
         .await
         .unwrap();
     let lines = nowhere.log_lines();
-    let says: Vec<_> = lines
-        .iter()
-        .filter(|line| line.contains("WARN") && line.contains("nowhere"))
-        .collect();
+    let says: Vec<_> = lines.iter().filter(|line| line.contains("ERROR")).collect();
     assert_eq!(says.len(), 1, "{lines:?}");
+    let why = "namespace nowhere does not exist: create it, or name another with --leader-elect-resource-namespace";
+    assert!(says[0].contains(why), "{says:?}");
+    let (status, page) = nowhere.get("/readyz").await.unwrap();
+    assert!(!status.is_success() && page.contains(why), "{page}");
     assert!(!nowhere.leads().await.unwrap());
+
+    create_named(&cluster::shared().client(), "nowhere").await.unwrap();
+    nowhere.wait_leader().await.unwrap();
+    nowhere.wait_ready().await.unwrap();
+    assert_eq!(nowhere.terminate().await.unwrap(), Exit::Code(0));
 }
 
 #[tokio::test]

@@ -68,6 +68,25 @@ fn stand_in(directory: &Path, lines: &str) -> PathBuf {
     program
 }
 
+#[tokio::test]
+async fn help_and_what_it_does_not_know_start_nothing() {
+    // Without a program to show, a demo that began would fail in another way.
+    let run = async |argument: &str| {
+        let mut demo = demo(Path::new("/bin/false"));
+        demo.arg(argument);
+        output(demo).await
+    };
+    let (help, stdout, stderr) = run("--help").await;
+    assert!(help.status.success(), "{stderr}");
+    assert!(stdout.contains("Usage: demo") && stdout.contains("--once"), "{stdout}");
+    for unknown in ["--frobnicate", "frobnicate"] {
+        let (output, stdout, stderr) = run(unknown).await;
+        assert_eq!(output.status.code(), Some(2), "{stdout}\n{stderr}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(unknown), "{stderr}");
+        assert_eq!(stdout, "");
+    }
+}
+
 /// The demo reads the apiserver: when nobody writes Endpoints, it cannot pass.
 #[tokio::test]
 async fn without_writes_it_fails_and_names_the_missed_state() {

@@ -27,7 +27,7 @@ pub struct TestNamespace {
 ///
 /// # Errors
 /// The apiserver refuses.
-pub(crate) async fn create_named(client: &Client, name: &str) -> Result<()> {
+pub async fn create_named(client: &Client, name: &str) -> Result<()> {
     let metadata = ObjectMeta {
         name: Some(name.into()),
         ..ObjectMeta::default()

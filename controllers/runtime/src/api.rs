@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use kube::core::Status;
 
+use crate::args::format_duration;
+
 /// A longer wait in seconds is not believed: an admission webhook's answer comes through with the wait it asks for, and work must not
 /// rest for a day on its word.
 const LONGEST_WAIT: u32 = 60;
@@ -110,30 +112,57 @@ impl From<&kube::Error> for Failure {
 /// Which failures of something that is tried for ever are worth a line: each new one, and a lasting one once a minute.
 #[derive(Debug, Default)]
 pub struct Repeated {
-    last: Option<(Failure, Instant)>,
+    said: Option<Said>,
+}
+
+#[derive(Debug)]
+struct Said {
+    since: Instant,
+    failure: Failure,
+    at: Instant,
 }
 
 impl Repeated {
-    /// Whether `failure` at `now` should be said.
-    pub fn is_news(&mut self, failure: &Failure, now: Instant) -> bool {
-        let said = self.last.as_ref().is_some_and(|(last, at)| {
-            same(last, failure) && now.saturating_duration_since(*at) < Duration::from_mins(1)
+    /// If `failure` at `now` should be said: for how long nothing has worked. The first time that is no time at all.
+    pub fn news(&mut self, failure: &Failure, now: Instant) -> Option<Duration> {
+        let known = self.said.as_ref().is_some_and(|said| {
+            same(&said.failure, failure) && now.saturating_duration_since(said.at) < Duration::from_mins(1)
         });
-        if !said {
-            self.last = Some((failure.clone(), now));
+        if known {
+            return None;
         }
-        !said
+        let since = self.said.as_ref().map_or(now, |said| said.since);
+        self.said = Some(Said {
+            since,
+            failure: failure.clone(),
+            at: now,
+        });
+        Some(now.saturating_duration_since(since))
     }
 
     /// What was last said, if it has not been over since.
     pub fn last(&self) -> Option<&Failure> {
-        self.last.as_ref().map(|(failure, _)| failure)
+        self.said.as_ref().map(|said| &said.failure)
     }
 
-    /// It works again. True if a failure had been said.
-    pub fn over(&mut self) -> bool {
-        self.last.take().is_some()
+    /// It works again. After how long, if a failure had been said.
+    pub fn over(&mut self, now: Instant) -> Option<Duration> {
+        let said = self.said.take()?;
+        Some(now.saturating_duration_since(said.since))
     }
+}
+
+/// A part of a sentence about what does not work: nothing at first, later `, for 1m18s now`.
+pub fn lasting(time: Duration) -> String {
+    if time.is_zero() {
+        return String::new();
+    }
+    format!(", for {} now", in_seconds(time))
+}
+
+/// `1m18s`.
+pub fn in_seconds(time: Duration) -> String {
+    format_duration(Duration::from_secs(time.as_secs()))
 }
 
 /// How long was waited, or is to be waited, makes no other trouble of it.
@@ -253,14 +282,24 @@ mod tests {
     fn a_lasting_failure_is_said_once_a_minute() {
         let (mut repeated, now) = (Repeated::default(), Instant::now());
         let second = Duration::from_secs(1);
-        assert!(repeated.is_news(&Failure::NotFound, now));
-        assert!(!repeated.is_news(&Failure::NotFound, now + 59 * second));
-        assert!(repeated.is_news(&Failure::NotFound, now + 60 * second));
-        assert!(repeated.is_news(&Failure::Conflict, now + 61 * second));
-        assert_eq!(repeated.last(), Some(&Failure::Conflict));
-        assert!(repeated.is_news(&Failure::Deadline(5 * second), now + 62 * second));
-        assert!(!repeated.is_news(&Failure::Deadline(2 * second), now + 63 * second));
-        assert!(repeated.over() && !repeated.over());
+        let mut at = |failure: Failure, seconds: u32| repeated.news(&failure, now + seconds * second);
+        assert_eq!(at(Failure::NotFound, 0), Some(Duration::ZERO));
+        assert_eq!(at(Failure::NotFound, 59), None);
+        assert_eq!(at(Failure::NotFound, 60), Some(60 * second));
+        assert_eq!(at(Failure::Conflict, 61), Some(61 * second));
+        assert_eq!(at(Failure::Deadline(5 * second), 62), Some(62 * second));
+        assert_eq!(at(Failure::Deadline(2 * second), 63), None);
+        assert_eq!(repeated.last(), Some(&Failure::Deadline(5 * second)));
+        assert_eq!(repeated.over(now + 70 * second), Some(70 * second));
+        assert_eq!(repeated.over(now + 71 * second), None);
+        let again = repeated.news(&Failure::NotFound, now + 72 * second);
+        assert_eq!(again, Some(Duration::ZERO), "a new trouble");
+    }
+
+    #[test]
+    fn how_long_it_lasts_is_said_in_seconds() {
+        assert_eq!(lasting(Duration::ZERO), "");
+        assert_eq!(lasting(Duration::from_millis(78_900)), ", for 1m18s now");
     }
 
     #[test]

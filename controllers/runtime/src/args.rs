@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -33,6 +34,45 @@ impl InvalidFlag {
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| format!("{text:?} is not IP:PORT, such as 127.0.0.1:9808 or [::]:9808"))
+}
+
+/// Makes a value parser for clap that takes a whole number of this range, both ends included. Its error names the range, whatever is wrong.
+pub fn whole_number(range: RangeInclusive<u16>) -> impl Fn(&str) -> Result<u16, String> + Clone {
+    move |text: &str| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// Parses what the apiserver takes for the name of a namespace. A value parser for clap.
+///
+/// # Errors
+/// One line that says what would be right.
+pub fn dns_label(text: &str) -> Result<String, String> {
+    dns_name(text, is_dns_label(text), "label", 63, "'-'")
+}
+
+/// Parses what the apiserver takes for the name of most other objects, and kubelets for a cluster's domain. A value parser for clap.
+///
+/// # Errors
+/// One line that says what would be right.
+pub fn dns_subdomain(text: &str) -> Result<String, String> {
+    let fits = text.split('.').all(is_dns_label);
+    dns_name(text, fits, "subdomain", 253, "'-', '.'")
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty() && text.chars().all(inside) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn dns_name(text: &str, fits: bool, kind: &str, longest: usize, signs: &str) -> Result<String, String> {
+    if fits && text.len() <= longest {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not a DNS-1123 {kind}: expected at most {longest} characters out of a-z, 0-9, {signs}, a letter or digit at both ends"
+    ))
 }
 
 /// Go's units of time, in nanoseconds; both spellings of the micro sign.
@@ -159,6 +199,47 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn whole_numbers_are_of_their_range() {
+        let parse = whole_number(1..=256);
+        assert_eq!((parse("1"), parse("256")), (Ok(1), Ok(256)));
+        for text in ["0", "257", "-1", "x", "", "1.5", "99999999999999999999"] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error, "expected a whole number from 1 to 256", "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_the_apiservers() {
+        let long = format!("{}.{}", "a".repeat(120), "b".repeat(132));
+        for text in ["a", "a-b.c", "1.2", "cluster.local", long.as_str()] {
+            assert_eq!(dns_subdomain(text).as_deref(), Ok(text));
+        }
+        let longer = format!("{long}b");
+        for text in [
+            "",
+            ".",
+            "a.",
+            ".a",
+            "a..b",
+            "a.-b",
+            "foo bar",
+            "A",
+            "a_b",
+            "\u{e9}",
+            longer.as_str(),
+        ] {
+            let error = dns_subdomain(text).unwrap_err();
+            let start = format!("{text:?} is not a DNS-1123 subdomain: expected at most 253 characters");
+            assert!(error.starts_with(&start), "{error}");
+        }
+        assert_eq!(dns_label("kube-system").as_deref(), Ok("kube-system"));
+        for text in ["a.b", "-a", "a-", "a".repeat(64).as_str()] {
+            let error = dns_label(text).unwrap_err();
+            assert!(error.contains("is not a DNS-1123 label"), "{error}");
+        }
+    }
 
     #[test]
     fn durations_are_read_as_go_reads_them() {

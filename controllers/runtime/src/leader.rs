@@ -9,10 +9,12 @@ mod args;
 pub mod elector;
 mod handover;
 mod lease;
+mod progress;
 pub mod record;
 mod stored;
 pub mod term;
 
 pub use args::{LeaderElectionArgs, LeaseConfig};
-pub use lease::{LeaderElection, Progress, identity};
+pub use lease::{LeaderElection, identity};
+pub use progress::Progress;
 pub use term::{NotLeader, Standing, Term, TermHandle};

@@ -10,7 +10,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::api::{Failure, Repeated, call};
+use crate::api::{Failure, Repeated, call, in_seconds, lasting};
 use crate::client::RESPONSE_HEAD_LIMIT;
 use crate::metrics::WatchMetrics;
 use crate::readiness::Readiness;
@@ -26,6 +26,10 @@ pub const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// While the first state comes in, this long without an object is a stalled list.
 const LIST_STALL: Duration = Duration::from_secs(70);
+
+/// A watch that was interrupted and is silent for so long is open again and has nothing to tell: had no answer come, that would have been an
+/// error before.
+const SILENCE: Duration = Duration::from_secs(RESPONSE_HEAD_LIMIT.as_secs() + 5);
 
 /// How the first state is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +96,12 @@ where
                     Ok(next) => next,
                     Err(_stalled) => break trouble.note(&Failure::Deadline(LIST_STALL)),
                 }
+            } else if trouble.said.last().is_some() {
+                let Ok(next) = tokio::time::timeout(SILENCE, stream.try_next()).await else {
+                    trouble.over();
+                    continue;
+                };
+                next
             } else {
                 stream.try_next().await
             };
@@ -225,7 +235,8 @@ fn failure(error: &watcher::Error) -> Failure {
     }
 }
 
-/// Counts every failure; logs it when it is new and then once a minute, so that an apiserver that is away costs lines, not a flood.
+/// Counts every failure; logs it when it is new and then once a minute, so that an apiserver that is away costs lines, not a flood, and is not
+/// forgotten either.
 struct Trouble {
     resource: &'static str,
     metrics: WatchMetrics,
@@ -237,15 +248,15 @@ impl Trouble {
     fn note(&mut self, failure: &Failure) {
         self.metrics.errors.inc();
         self.pulse.broke(Instant::now());
-        if self.said.is_news(failure, Instant::now()) {
-            tracing::warn!(resource = self.resource, error = %failure, "watch interrupted, trying again");
+        if let Some(time) = self.said.news(failure, Instant::now()) {
+            tracing::warn!(resource = self.resource, error = %failure, "watch interrupted{}, trying again", lasting(time));
         }
     }
 
     fn over(&mut self) {
         self.pulse.back();
-        if self.said.over() {
-            tracing::info!(resource = self.resource, "watch is back");
+        if let Some(time) = self.said.over(Instant::now()) {
+            tracing::info!(resource = self.resource, after = in_seconds(time), "watch is back");
         }
     }
 }

@@ -28,6 +28,12 @@ impl Controllers {
         }
         all
     }
+
+    /// What kube-controller-manager's `--controllers` has to be while these run here.
+    pub fn without(&self) -> String {
+        let off = self.running().into_iter().map(|it| format!(",-{}", it.as_str()));
+        format!("*{}", off.collect::<String>())
+    }
 }
 
 impl FromStr for Controllers {
@@ -36,16 +42,18 @@ impl FromStr for Controllers {
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
         let known = Controller::ALL.map(Controller::as_str);
+        let there_are = || format!("there are: {}", known.join(", "));
         for word in &words {
             let name = word.strip_prefix('-').unwrap_or(word);
             if word != "*" && !known.contains(&name) {
-                return Err(format!(
-                    "{word:?} is no controller of this version; there is: {}",
-                    known.join(", ")
-                ));
+                return Err(format!("{word:?} is no controller of this version; {}", there_are()));
             }
         }
-        Ok(Self(words))
+        let controllers = Self(words);
+        if controllers.running().is_empty() {
+            return Err(format!("leaves none to run; {}", there_are()));
+        }
+        Ok(controllers)
     }
 }
 
@@ -58,7 +66,7 @@ mod tests {
         let table = [
             ("*", true),
             ("endpoints-controller", true),
-            ("-endpoints-controller", false),
+            ("endpointslice-controller", false),
             ("*,-endpoints-controller", false),
             ("endpoints-controller,-endpoints-controller", true),
         ];
@@ -66,12 +74,41 @@ mod tests {
             let controllers: Controllers = text.parse().unwrap();
             assert_eq!(controllers.runs(Controller::Endpoints), want, "{text}");
         }
-        assert!("".parse::<Controllers>().is_err());
-        assert!(
-            "*,-nodes"
-                .parse::<Controllers>()
-                .unwrap_err()
-                .contains("endpoints-controller")
-        );
+    }
+
+    #[test]
+    fn what_names_no_controller_is_refused_with_the_names_there_are() {
+        let table = [
+            ("", "\"\" is no controller"),
+            ("*,-nodes", "\"-nodes\" is no controller"),
+            ("-endpoints-controller", "leaves none to run"),
+            (
+                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
+                "leaves none to run",
+            ),
+        ];
+        for (text, why) in table {
+            let error = text.parse::<Controllers>().unwrap_err();
+            let names = "endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller";
+            assert!(error.starts_with(why) && error.ends_with(names), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn kube_controller_manager_is_to_leave_out_what_runs_here() {
+        let table = [
+            (
+                "*",
+                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
+            ),
+            ("endpointslice-controller", "*,-endpointslice-controller"),
+            (
+                "*,-endpointslice-controller",
+                "*,-endpoints-controller,-endpointslice-mirroring-controller",
+            ),
+        ];
+        for (here, there) in table {
+            assert_eq!(here.parse::<Controllers>().unwrap().without(), there);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use svcplane_runtime::args::dns_subdomain;
 
 use super::SizeArgs;
 use crate::model::ObjectKey;
@@ -18,7 +19,7 @@ pub struct ExplainArgs {
     #[arg(short, long, value_name = "NAMESPACE", value_parser = name)]
     pub namespace: Option<String>,
 
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
+    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
 
@@ -31,7 +32,7 @@ pub struct ExplainArgs {
     pub check: bool,
 
     /// The zone that the cluster's DNS answers for
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", value_parser = dns_subdomain)]
     pub cluster_domain: String,
 
     /// As the controllers have them.
@@ -125,6 +126,17 @@ mod tests {
         let line = Line::try_parse_from([&["explain"][..], words].concat()).map_err(|error| error.to_string())?;
         line.args.check()?;
         line.args.key(context)
+    }
+
+    #[test]
+    fn a_domain_that_is_none_is_refused() {
+        let parse = |domain: &str| Line::try_parse_from(["explain", "shop/web", "--cluster-domain", domain]);
+        assert_eq!(parse("corp.example").unwrap().args.cluster_domain, "corp.example");
+        for wrong in ["foo bar", "", "cluster.local.", "Cluster.local"] {
+            let error = parse(wrong).err().unwrap().to_string();
+            let named = error.contains("--cluster-domain") && error.contains("is not a DNS-1123 subdomain");
+            assert!(named, "{wrong:?}: {error}");
+        }
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! How much goes into one slice.
 
 use clap::Args;
+use svcplane_runtime::args::whole_number;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SizeArgs {
     /// Endpoints in one EndpointSlice
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole_number(1..=1000), allow_negative_numbers = true)]
     pub max_endpoints_per_slice: u16,
 
     /// Addresses mirrored of one subset
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole_number(1..=1000), allow_negative_numbers = true)]
     pub mirroring_max_endpoints_per_subset: u16,
 }

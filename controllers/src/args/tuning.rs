@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use svcplane_runtime::args::duration;
+use svcplane_runtime::args::{duration, whole_number};
 
 use super::{Controllers, SizeArgs};
 use crate::controller::Controller;
@@ -16,28 +16,28 @@ use crate::controller::Controller;
 pub struct TuningArgs {
     /// Services whose Endpoints are worked on at the same time; the greatest of the three flags for controllers that run counts for all of
     /// them
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole_number(1..=256), allow_negative_numbers = true)]
     pub concurrent_endpoint_syncs: u16,
 
     /// Services whose EndpointSlices are worked on at the same time
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole_number(1..=256), allow_negative_numbers = true)]
     pub concurrent_service_endpoint_syncs: u16,
 
     /// Services whose Endpoints are mirrored at the same time
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole_number(1..=256), allow_negative_numbers = true)]
     pub mirroring_concurrent_service_endpoint_syncs: u16,
 
     /// How long a change of a Pod may wait for others of the same Service, so that one write covers them; the longest of the three flags for
     /// controllers that run counts for all of them
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, allow_hyphen_values = true)]
     pub endpoint_updates_batch_period: Duration,
 
     /// The same for EndpointSlices
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, allow_hyphen_values = true)]
     pub endpointslice_updates_batch_period: Duration,
 
     /// The same for mirroring
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, allow_hyphen_values = true)]
     pub mirroring_endpointslice_updates_batch_period: Duration,
 
     /// How much goes into one slice.

@@ -20,6 +20,16 @@ pub enum Orphan {
     Leftover,
 }
 
+impl Orphan {
+    /// The value of the metric's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ServiceDeleted => "service_deleted",
+            Self::Leftover => "leftover",
+        }
+    }
+}
+
 impl Stored for EndpointsObject {
     fn name(&self) -> &Arc<str> {
         &self.key.name

@@ -17,6 +17,7 @@ use super::{Desk, SLICES_ACTION, regarding};
 use crate::controller::Controller;
 use crate::endpointslice::{Operation, Plan, name};
 use crate::index::{DeleteEnd, Snapshot};
+use crate::metrics::CONTENT;
 use crate::model::{Interner, IpFamily, ObjectKey, Revision, Slice, SliceContent, Uid};
 
 /// Slices of one Service that are written at the same time.
@@ -154,7 +155,7 @@ impl Write {
             Self::Put { slice, over: Some(_) } => ("update", &slice.key),
             Self::Delete(slice) => ("delete", &slice.key),
         };
-        desk.metrics.planned(controller, verb, "content");
+        desk.metrics.planned(controller, verb, CONTENT);
         let limit = match desk.open() {
             Ok(limit) => limit,
             Err(closed) => {

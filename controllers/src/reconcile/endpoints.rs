@@ -117,10 +117,7 @@ async fn write(desk: &Desk, operation: Operation, observed: Option<&EndpointsObj
 }
 
 async fn delete(desk: &Desk, key: &ObjectKey, endpoints: &EndpointsObject, orphan: Orphan) -> Synced {
-    let reason = match orphan {
-        Orphan::ServiceDeleted => "service_deleted",
-        Orphan::Leftover => "leftover",
-    };
+    let reason = orphan.as_str();
     desk.metrics.planned(WE, "delete", reason);
     let change = || Change::between(Some(endpoints), &[]);
     let limit = match desk.open() {

@@ -16,7 +16,8 @@ pub(super) enum Synced {
     Skipped,
     /// If one object was written, at which version.
     Written(Option<Version>),
-    Planned,
+    /// So many writes, that the mode does not allow.
+    Planned(usize),
     Failed(Failure),
     NotLeading,
 }
@@ -28,7 +29,7 @@ impl Synced {
             Self::Unchanged => "unchanged",
             Self::Skipped => "skipped",
             Self::Written(_) => "written",
-            Self::Planned => "planned",
+            Self::Planned(_) => "planned",
             Self::Failed(_) => "failed",
             Self::NotLeading => "not_leading",
         }
@@ -39,12 +40,24 @@ impl Synced {
         let rank = |synced: &Self| match synced {
             Self::Unchanged => 0,
             Self::Written(_) => 1,
-            Self::Planned => 2,
+            Self::Planned(_) => 2,
             Self::Skipped => 3,
             Self::NotLeading => 4,
             Self::Failed(_) => 5,
         };
-        if rank(&other) > rank(&self) { other } else { self }
+        match (&self, &other) {
+            (Self::Planned(one), Self::Planned(more)) => Self::Planned(one + more),
+            _ if rank(&other) > rank(&self) => other,
+            _ => self,
+        }
+    }
+
+    /// Writes that the mode does not allow.
+    pub fn planned(&self) -> usize {
+        match self {
+            Self::Planned(writes) => *writes,
+            _ => 0,
+        }
     }
 
     /// What becomes of the key if that was the outcome so far.
@@ -52,7 +65,7 @@ impl Synced {
         let wait = match self {
             Self::Failed(failure) => failure.retry_after(),
             Self::NotLeading => Duration::ZERO,
-            Self::Unchanged | Self::Skipped | Self::Written(_) | Self::Planned => return other,
+            Self::Unchanged | Self::Skipped | Self::Written(_) | Self::Planned(_) => return other,
         };
         match other {
             Outcome::Retry { at_least } => Outcome::Retry {
@@ -67,7 +80,7 @@ impl Synced {
         match closed {
             Closed::Observing => {
                 say();
-                Self::Planned
+                Self::Planned(1)
             }
             Closed::NotLeading => Self::NotLeading,
         }

@@ -62,9 +62,10 @@ async fn without_a_cluster_it_says_where_it_has_looked() {
     for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
         command.env_remove(name);
     }
+    command.env("HOME", "/nowhere");
     let output = command.output().await.unwrap();
     let want = "error: no cluster to connect to; tried --kubeconfig (not given), KUBECONFIG (not set), in-cluster \
-        (KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set)\n";
+        (KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set), ~/.kube/config (/nowhere/.kube/config does not exist)\n";
     let told = (output.status.code(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(told, (Some(1), want.to_owned()));
     let ran = run("/nowhere/config".as_ref(), &["web"]).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use super::record::{JITTER_FACTOR, Timing};
-use crate::args::{InvalidFlag, duration, format_duration};
+use crate::args::{InvalidFlag, dns_label, dns_subdomain, duration, format_duration};
 
 /// Where a Pod finds its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -15,27 +15,26 @@ const LEASE_DURATION: &str = "--leader-elect-lease-duration";
 const RENEW_DEADLINE: &str = "--leader-elect-renew-deadline";
 const RETRY_PERIOD: &str = "--leader-elect-retry-period";
 const RESOURCE_NAME: &str = "--leader-elect-resource-name";
-const RESOURCE_NAMESPACE: &str = "--leader-elect-resource-namespace";
+pub(super) const RESOURCE_NAMESPACE: &str = "--leader-elect-resource-namespace";
 
 /// Flags of the leader election. Names and defaults are kube-controller-manager's, but for the Lease's name and place.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaderElectionArgs {
     /// Start a leader election client and gain leadership before writing. Disable it only where a single replica runs.
-    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
-          require_equals = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub leader_elect: bool,
 
     /// How long other replicas wait after a renewal before they take over. Whole seconds.
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration, allow_hyphen_values = true)]
     pub leader_elect_lease_duration: Duration,
 
     /// How long the leader writes after its last successful renewal. Less than the lease duration.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub leader_elect_renew_deadline: Duration,
 
     /// The time between two tries to acquire or renew.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, allow_hyphen_values = true)]
     pub leader_elect_retry_period: Duration,
 
     /// The name of the Lease.
@@ -79,12 +78,11 @@ impl LeaderElectionArgs {
             None => std::fs::read_to_string(NAMESPACE_FILE)
                 .map_or_else(|_| "svcplane".to_owned(), |text| text.trim().to_owned()),
         };
-        check_name(RESOURCE_NAMESPACE, &namespace, 63, false)?;
-        check_name(RESOURCE_NAME, &self.leader_elect_resource_name, 253, true)?;
-        let name = self.leader_elect_resource_name.clone();
+        // Better refused at start than by the apiserver at every try.
+        let wrong = |flag| move |problem: String| InvalidFlag::new(flag, problem);
         Ok(Some(LeaseConfig {
-            namespace,
-            name,
+            namespace: dns_label(&namespace).map_err(wrong(RESOURCE_NAMESPACE))?,
+            name: dns_subdomain(&self.leader_elect_resource_name).map_err(wrong(RESOURCE_NAME))?,
             timing: self.timing()?,
         }))
     }
@@ -136,23 +134,6 @@ impl LeaderElectionArgs {
     }
 }
 
-/// Refuses what the apiserver would refuse as a name: better at start than at every try.
-fn check_name(flag: &'static str, name: &str, longest: usize, dots: bool) -> Result<(), InvalidFlag> {
-    let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let label = |label: &str| {
-        !label.is_empty() && label.chars().all(inside) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    let valid = name.len() <= longest && if dots { name.split('.').all(label) } else { label(name) };
-    if valid {
-        return Ok(());
-    }
-    let dots = if dots { ", '.'" } else { "" };
-    let problem = format!(
-        "{name:?} is not a name: expected at most {longest} characters out of a-z, 0-9, '-'{dots}, a letter or digit at both ends"
-    );
-    Err(InvalidFlag::new(flag, problem))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -190,8 +171,17 @@ mod tests {
 
     #[test]
     fn election_can_be_switched_off() {
-        assert_eq!(config(&["--leader-elect=false"]), Ok(None));
-        assert!(config(&["--leader-elect"]).unwrap().is_some());
+        for off in [&["--leader-elect=false"][..], &["--leader-elect", "false"]] {
+            assert_eq!(config(off), Ok(None), "{off:?}");
+        }
+        for on in [
+            &["--leader-elect"][..],
+            &["--leader-elect=true"],
+            &["--leader-elect", "true"],
+            &["--leader-elect", "--leader-elect-lease-duration=20s"],
+        ] {
+            assert!(config(on).unwrap().is_some(), "{on:?}");
+        }
         assert!(
             config(&["--leader-elect=maybe"])
                 .unwrap_err()
@@ -236,13 +226,14 @@ mod tests {
             ),
             (&["--leader-elect-lease-duration=15"], "--leader-elect-lease-duration"),
             (&["--leader-elect-lease-duration=-15s"], "negative"),
+            (&["--leader-elect-lease-duration", "-15s"], "negative"),
             (
                 &["--leader-elect-resource-name="],
-                r#"--leader-elect-resource-name: "" is not a name"#,
+                r#"--leader-elect-resource-name: "" is not a DNS-1123 subdomain"#,
             ),
             (
                 &["--leader-elect-resource-name=Lease"],
-                r#"--leader-elect-resource-name: "Lease" is not a name"#,
+                r#"--leader-elect-resource-name: "Lease" is not a DNS-1123 subdomain"#,
             ),
         ] {
             let error = config(flags).unwrap_err();

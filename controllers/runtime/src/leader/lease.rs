@@ -1,23 +1,22 @@
 //! The election's dealings with the apiserver: one task that reads, creates and replaces one Lease as the elector says.
 //! Every call has a deadline, and every write carries the version it replaces.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::{Client, ResourceExt};
-use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
-use super::args::LeaseConfig;
+use super::args::{LeaseConfig, RESOURCE_NAMESPACE};
 use super::elector::{Elector, Refusal, Step};
 use super::handover::Handover;
+use super::progress::Progress;
 use super::record::{Record, Stamp};
 use super::stored::{self, record_of, with_record};
 use super::term::{Standing, Term, TermHandle, TermSender};
-use crate::api::{Failure, Repeated, call};
+use crate::api::{Failure, Repeated, call, in_seconds, lasting};
 use crate::metrics::LeaderElectionMetrics;
 
 /// Set to `observe` on the Lease by the breaker and by `svcplane handback`; see [`Term::forced_observe`].
@@ -25,9 +24,6 @@ pub const MODE_ANNOTATION: &str = "svcplane.io/mode";
 
 /// How long a release may take at shutdown.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
-
-/// How long the task may be silent beyond what its settings explain (client-go's tolerance for its health check).
-const SILENCE_TOLERANCE: Duration = Duration::from_secs(20);
 
 /// This process's name in elections: the Pod's, or else the host's, and a part that no other process has.
 pub fn identity() -> String {
@@ -42,35 +38,6 @@ pub fn identity() -> String {
         "{name}_{}",
         uuid::Builder::from_random_bytes(rand::random()).into_uuid()
     )
-}
-
-/// When the election's task last did anything, for `/livez`.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    last: Arc<Mutex<Instant>>,
-    limit: Duration,
-}
-
-impl Progress {
-    /// When the task last did anything.
-    pub fn last(&self) -> Instant {
-        *self.last.lock()
-    }
-
-    /// Whether the task is alive `now`.
-    ///
-    /// # Errors
-    /// With a text for people, when it has been silent for longer than its settings explain.
-    pub fn check(&self, now: Instant) -> Result<(), String> {
-        let silent = now.saturating_duration_since(self.last());
-        if silent <= self.limit {
-            return Ok(());
-        }
-        Err(format!(
-            "the leader election has done nothing for {} s",
-            silent.as_secs()
-        ))
-    }
 }
 
 /// One election, to be run as one task.
@@ -104,11 +71,6 @@ impl LeaderElection {
     ) -> (Self, TermHandle) {
         let (term, handle) = TermSender::new();
         let api = stored::leases(client, &config.namespace);
-        let longest_pause = config
-            .timing
-            .retry_period
-            .saturating_mul(3)
-            .max(config.timing.renew_deadline);
         let election = Self {
             handover: Handover::new(api.clone(), &config.name),
             api,
@@ -117,10 +79,7 @@ impl LeaderElection {
             metadata: ObjectMeta::default(),
             term,
             metrics,
-            progress: Progress {
-                last: Arc::new(Mutex::new(Stamp::now().monotonic)),
-                limit: longest_pause.saturating_add(SILENCE_TOLERANCE),
-            },
+            progress: Progress::new(&config),
             unknown_mode: None,
             long_duration: None,
             reads: Repeated::default(),
@@ -130,7 +89,7 @@ impl LeaderElection {
         (election, handle)
     }
 
-    /// What `/livez` asks.
+    /// What `/livez` and `/readyz` ask.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -166,7 +125,11 @@ impl LeaderElection {
                 let created = call(self.elector.call_limit(now), self.api.create(&parameters(), &lease)).await;
                 let created = created.map_err(|failure| match failure {
                     Failure::NotFound => {
-                        Failure::Refused(404, format!("the namespace {} does not exist", self.config.namespace))
+                        let namespace = &self.config.namespace;
+                        let text = format!(
+                            "namespace {namespace} does not exist: create it, or name another with {RESOURCE_NAMESPACE}"
+                        );
+                        Failure::Refused(404, text)
                     }
                     other => other,
                 });
@@ -205,7 +168,7 @@ impl LeaderElection {
                 let holder = self.elector.holder();
                 if !holder.is_empty() && holder != self.elector.identity() {
                     // Nothing is to be written any more; the next failure is a new one.
-                    self.writes.over();
+                    self.writes.over(now.monotonic);
                 }
             }
             Err(failure) => {
@@ -256,6 +219,7 @@ impl LeaderElection {
     fn remember(&mut self, lease: Option<DynamicObject>) {
         if let Some(lease) = &lease {
             self.metadata = lease.metadata.clone();
+            self.progress.found();
         }
         self.lease = lease;
     }
@@ -319,7 +283,7 @@ impl LeaderElection {
 
     /// Publishes where the election stands `now`.
     fn publish(&mut self, now: Stamp) {
-        *self.progress.last.lock() = now.monotonic;
+        self.progress.goes_on(now.monotonic);
         let tenure = self.elector.tenure(now);
         let annotations = self.metadata.annotations.as_ref();
         let term = Term {
@@ -342,8 +306,11 @@ impl LeaderElection {
                 self.led(1);
                 info!(%lease, transitions = tenure.transitions, "became leader");
             }
-            (_, None) if before.holder != holder => info!(%lease, holder, "new leader"),
             _ => {}
+        }
+        let is_another = !holder.is_empty() && holder != self.elector.identity();
+        if tenure.is_none() && is_another && before.holder != holder {
+            info!("standing by: {holder} holds Lease {lease}");
         }
         if before.forced_observe != forced_observe {
             warn!(%lease, forced_observe, "the lease's annotation {MODE_ANNOTATION} changed");
@@ -366,17 +333,31 @@ impl LeaderElection {
             Access::Read => &mut self.reads,
             Access::Write => &mut self.writes,
         };
-        if said.is_news(failure, Stamp::now().monotonic) {
-            warn!(lease = %self.config, "cannot {} the lease: {failure}", access.as_str());
+        let (lease, access) = (&self.config, access.as_str());
+        self.progress
+            .fails(|| format!("cannot {access} Lease {lease}: {failure}"));
+        let Some(time) = said.news(failure, Stamp::now().monotonic) else {
+            return;
+        };
+        let text = format!("cannot {access} the lease{}: {failure}", lasting(time));
+        // Only a person makes a namespace.
+        if matches!(failure, Failure::Refused(404, _)) {
+            error!(%lease, "{text}");
+        } else {
+            warn!(%lease, "{text}");
         }
     }
 
     /// A Lease that can be read is not yet one that can be written: a candidate reads before each write.
     fn works(&mut self, access: Access) {
-        let read = self.reads.over().then_some(Access::Read);
-        let written = (access == Access::Write && self.writes.over()).then_some(Access::Write);
-        for again in [read, written].into_iter().flatten() {
-            info!(lease = %self.config, "can {} the lease again", again.as_str());
+        let now = Stamp::now().monotonic;
+        let read = self.reads.over(now).map(|time| (Access::Read, time));
+        let written = match access {
+            Access::Read => None,
+            Access::Write => self.writes.over(now).map(|time| (Access::Write, time)),
+        };
+        for (again, time) in [read, written].into_iter().flatten() {
+            info!(lease = %self.config, after = in_seconds(time), "can {} the lease again", again.as_str());
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The whole election under paused time, against a small Lease server that refuses, hangs and forgets on demand.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use axum::body::Body as Answer;
 use http::{Method, Request, Response};
 use kube::client::Body;
+use parking_lot::Mutex;
 use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -95,14 +97,14 @@ impl Server {
         let body = body.collect_bytes().await.unwrap();
         match wire.fate() {
             Fate::Served => self.serve(&parts.method, &body),
-            Fate::Status(code) => status(
-                code,
-                if code == 429 {
-                    "TooManyRequests"
-                } else {
-                    "InternalError"
-                },
-            ),
+            Fate::Status(code) => {
+                let reason = match code {
+                    404 => "NotFound",
+                    429 => "TooManyRequests",
+                    _ => "InternalError",
+                };
+                status(code, reason)
+            }
             Fate::Hangs => std::future::pending().await,
             Fate::ReplyLost => {
                 self.serve(&parts.method, &body);
@@ -469,6 +471,35 @@ async fn a_minute_of_errors_is_survived_without_spinning() {
     assert_eq!(a.progress.check(Stamp::now().monotonic), Ok(()));
     a.wire.set(Fate::Served);
     until(5, "a leads again", || a.leads()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_does_not_exist_is_named_and_waited_for() {
+    let server = Server::default();
+    let a = Replica::start(&server, "a");
+    a.wire.set(Fate::Status(404));
+    let unseen = a.progress.seen().unwrap_err();
+    assert_eq!(unseen, "Lease svcplane/svcplane was not looked at yet");
+    always(90, "nobody leads", || !a.leads()).await;
+    let unseen = a.progress.seen().unwrap_err();
+    for part in [
+        "cannot write Lease svcplane/svcplane: ",
+        "namespace svcplane does not exist: create it, or name another with --leader-elect-resource-namespace",
+    ] {
+        assert!(unseen.contains(part), "{unseen}");
+    }
+    assert_eq!(a.progress.check(Stamp::now().monotonic), Ok(()));
+    a.wire.set(Fate::Served);
+    until(5, "a leads", || a.leads()).await;
+    assert_eq!(a.progress.seen(), Ok(()));
+    a.wire.set(Fate::Status(500));
+    until(15, "a stops", || !a.leads()).await;
+    assert_eq!(a.progress.seen(), Ok(()), "once seen is enough");
+
+    // Another's Lease will do.
+    let b = Replica::start(&server, "b");
+    until(1, "b has looked", || b.progress.seen().is_ok()).await;
+    assert!(!b.leads());
 }
 
 #[tokio::test(start_paused = true)]
