@@ -161,12 +161,6 @@ mod tests {
         Err(InClusterError::ReadEnvironmentVariable(std::env::VarError::NotPresent))
     }
 
-    /// As `Config::incluster`.
-    #[allow(clippy::unnecessary_wraps)]
-    fn pod() -> Result<Config, InClusterError> {
-        Ok(Config::new("https://pod".parse().unwrap()))
-    }
-
     /// The server found, or why there is none.
     async fn found(
         flag: Option<&Path>,
@@ -190,6 +184,7 @@ mod tests {
         let listed = list(&[&files.kubeconfig("listed", "https://listed")]);
         files.kubeconfig(DEFAULT_FILE, "https://home");
         let (listed, nothing, home) = (listed.as_os_str(), OsStr::new(""), Some(files.0.as_path()));
+        let pod: fn() -> Result<Config, InClusterError> = || Ok(Config::new("https://pod".parse().unwrap()));
         assert_eq!(
             found(Some(&flag), listed, pod, home).await.as_deref(),
             Ok("https://flag/")
