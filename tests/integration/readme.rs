@@ -38,7 +38,8 @@ fn written() -> BTreeSet<String> {
 }
 
 /// Where the sources of a package are that has tests of its own.
-const PACKAGES: [(&str, &str); 2] = [
+const PACKAGES: [(&str, &str); 3] = [
+    ("svcplane-allocators", "../allocators/src"),
     ("svcplane-runtime", "../controllers/runtime/src"),
     ("svcplane-webhook", "../webhook/src"),
 ];
