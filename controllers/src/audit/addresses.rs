@@ -29,8 +29,9 @@ const WRONG_AGE: i64 = 5;
 /// Everything that is wrong with them.
 pub fn findings(stored: &Stored) -> Vec<Finding> {
     let books = stored.ledger.cluster_ips();
-    let mut findings = conflicts(&books.ipv4);
-    findings.extend(conflicts(&books.ipv6));
+    let (rule, field) = ("ClusterIPAlreadyAllocated", "spec.clusterIPs");
+    let mut findings = conflicts(&books.ipv4, rule, field);
+    findings.extend(conflicts(&books.ipv6, rule, field));
     let objects: Option<BTreeSet<IpAddr>> = stored.addresses.as_ref().map(|objects| {
         let named = objects
             .iter()
@@ -75,7 +76,8 @@ fn texts(spec: &Spec) -> Vec<&str> {
     all.filter(|text| !text.is_empty() && *text != HEADLESS).collect()
 }
 
-fn conflicts<V: Value>(book: &Book<V>) -> Vec<Finding> {
+/// Values that several Services list: a finding for each but the oldest.
+pub(super) fn conflicts<V: Value>(book: &Book<V>, rule: &'static str, field: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (value, owners) in book.conflicts() {
         let Some((first, others)) = owners.split_first() else {
@@ -83,12 +85,7 @@ fn conflicts<V: Value>(book: &Book<V>) -> Vec<Finding> {
         };
         for other in others {
             let message = format!("{value} is also that of Service {}, which is older", first.service);
-            findings.push(Finding::error(
-                "ClusterIPAlreadyAllocated",
-                object(&other.service),
-                "spec.clusterIPs",
-                message,
-            ));
+            findings.push(Finding::error(rule, object(&other.service), field, message));
         }
     }
     findings

@@ -3,28 +3,14 @@
 use svcplane_allocators::value::NodePort;
 use svcplane_webhook::service::EXTERNAL_NAME;
 
-use super::addresses::object;
+use super::addresses::{conflicts, object};
 use super::gather::{Known, Stored};
 use super::report::Finding;
 use crate::books::Booked as _;
 
 /// Everything that is wrong with them.
 pub fn findings(stored: &Stored) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (number, owners) in stored.ledger.node_ports().conflicts() {
-        let Some((first, others)) = owners.split_first() else {
-            continue;
-        };
-        for other in others {
-            let message = format!("{number} is also that of Service {}, which is older", first.service);
-            findings.push(Finding::error(
-                "PortAlreadyAllocated",
-                object(&other.service),
-                "spec.ports",
-                message,
-            ));
-        }
-    }
+    let mut findings = conflicts(stored.ledger.node_ports(), "PortAlreadyAllocated", "spec.ports");
     for known in &stored.services {
         findings.extend(of_service(stored, known));
     }
