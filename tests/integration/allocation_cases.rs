@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use svcplane_tests::admission::{Said, send};
 use svcplane_tests::cluster::{Cluster, Flavour, on_own_runtime};
-use svcplane_tests::governed::{Governed, SOON, create, delete, node_port, patch, post, values};
+use svcplane_tests::governed::{Governed, SOON, create, delete, node_port, patch, pool, post, values};
 use svcplane_tests::namespace::TestNamespace;
 
 fn governed() -> &'static Governed {
@@ -249,4 +249,49 @@ async fn the_books_follow_what_a_patch_has_left() {
     .await;
     let held = with_ports("held", "NodePort", &json!([{"port": 80, "nodePort": 31_036}]));
     assert_eq!(create(&namespace, &held).await.code.as_u16(), 422);
+}
+
+/// With several ServiceCIDRs the apiserver shows a stand-in for an address in a dry run: no value of anybody's.
+#[tokio::test]
+async fn a_dry_run_under_an_enforced_pool_is_judged_by_what_the_user_chose() {
+    let (governed, namespace) = (governed(), namespace().await);
+    let cidr = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "more"},
+        "spec": {"cidrs": ["10.99.0.0/24"]}});
+    let cidrs = "/apis/networking.k8s.io/v1/servicecidrs";
+    send(&governed.client(), "POST", cidrs, Some(&cidr))
+        .await
+        .unwrap()
+        .accepted()
+        .unwrap();
+    let spec = json!({"ranges": ["10.96.60.0/30"], "enforce": true, "selector": {"namespaces": [namespace.name()]}});
+    pool(governed, &namespace, "ClusterIPPool", "dry", &spec).await;
+    let end = tokio::time::Instant::now() + SOON;
+    // svcplane knows both ServiceCIDRs.
+    while governed
+        .svcplane
+        .metrics()
+        .await
+        .unwrap()
+        .sum("svcplane_allocator_values", &[("range", "10.99.0.0/24")])
+        < 1.0
+    {
+        assert!(tokio::time::Instant::now() < end, "the ServiceCIDR is not known");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    for kind in ["ClusterIP", "NodePort"] {
+        let service = with_ports("web", kind, &json!([{"port": 80}]));
+        post(&namespace, &service, "?dryRun=All").await.accepted().unwrap();
+    }
+    let mut outside = with_ports("web", "ClusterIP", &json!([{"port": 80}]));
+    outside["spec"]["clusterIP"] = json!("10.96.61.1");
+    let end = tokio::time::Instant::now() + SOON;
+    loop {
+        let said = post(&namespace, &outside, "?dryRun=All").await;
+        if said.message().contains("must be from pool \"dry\"") {
+            return;
+        }
+        // While the namespace is new, or the apiserver looks into the wrong ServiceCIDR.
+        assert!(tokio::time::Instant::now() < end, "{} {}", said.code, said.message());
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 
 use crate::cause::{Cause, Findings, Reason, quoted};
-use crate::enforcement::enforce;
+use crate::enforcement::{Verdict, enforce};
 use crate::filling::{Allocate, Asker, Terms, fill, namespace_of};
 use crate::judge::judge;
 use crate::ledger::{Ledger, SharedLedger};
@@ -167,7 +167,7 @@ impl Admission {
         let now = Instant::now();
         let asker = asker(ledger, request, new);
         if ledger.waits_for(now).is_none() {
-            let remarks = remarks(ledger, new, old, asker.service().as_ref());
+            let remarks = remarks(ledger, &asker, new, old);
             answer.warnings.extend(remarks);
         }
         let terms = Terms {
@@ -176,9 +176,14 @@ impl Admission {
             random: rand::random(),
             now,
         };
+        let mut refused = Vec::new();
+        if terms.dry_run {
+            let user = &request.user_info.username;
+            refused = enforce(ledger, &asker, user, (new, old), false, now).refused;
+        }
         let filled = fill(ledger, &asker, new, old, terms);
         self.metrics.chosen(filled.addresses, filled.ports);
-        let mut refused = filled.refused;
+        refused.extend(filled.refused);
         if filled.bypassed {
             let words = "svcplane does not know the pools and addresses of the cluster well enough right now";
             self.metrics.bypassed(Endpoint::Mutate.as_str());
@@ -235,9 +240,14 @@ impl Admission {
         if let Some(ledger) = &self.ledger {
             let mut ledger = ledger.lock();
             let asker = asker(&ledger, request, new);
-            let keeps = refused.is_empty() && !request.dry_run.unwrap_or_default();
             let user = &request.user_info.username;
-            let verdict = enforce(&mut ledger, &asker, user, (new, old), keeps, Instant::now());
+            // What a dry run shows here may be a stand-in of the apiserver's; the mutating call has seen what the user chose.
+            let verdict = if request.dry_run.unwrap_or_default() {
+                Verdict::default()
+            } else {
+                let keeps = refused.is_empty();
+                enforce(&mut ledger, &asker, user, (new, old), keeps, Instant::now())
+            };
             warnings.extend(verdict.warnings);
             refused.extend(verdict.refused);
             if self.settings.strict {
@@ -245,9 +255,10 @@ impl Admission {
             } else if !verdict.doubted.is_empty() {
                 self.metrics.bypassed(Endpoint::Validate.as_str());
                 let doubted = verdict.doubted.iter();
-                warnings.extend(
-                    doubted.map(|cause| format!("{cause} (let go: the pools are not known well enough right now)")),
-                );
+                warnings
+                    .extend(doubted.map(|cause| {
+                        format!("{cause} (let go: the namespace is new to svcplane, or its watches lag)")
+                    }));
             }
         }
         if refused.is_empty() {

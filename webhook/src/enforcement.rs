@@ -92,7 +92,7 @@ impl Verdict {
                 let cause = Cause {
                     field: path.clone(),
                     reason: Reason::Forbidden,
-                    message: format!("{value} {refusal}; leave the field empty for a value that fits"),
+                    message: format!("{value} {refusal}; choose another, or leave the field empty"),
                 };
                 let is_sure = match refusal {
                     Refusal::Reserved { .. } => namespace >= Acquaintance::None,
@@ -130,9 +130,15 @@ impl Acquaintance {
     }
 }
 
+/// What a user sends may have `clusterIP` alone.
 fn fresh_addresses(new: &Spec, old: Option<&Spec>) -> Vec<Fresh<IpAddr>> {
+    let listed = if new.cluster_ips.is_empty() {
+        std::slice::from_ref(&new.cluster_ip)
+    } else {
+        new.cluster_ips.as_slice()
+    };
     let had = |ip: &String| old.is_some_and(|old| old.cluster_ips.contains(ip));
-    let listed = new.cluster_ips.iter().enumerate().filter(|(_, ip)| !had(ip));
+    let listed = listed.iter().enumerate().filter(|(_, ip)| !had(ip));
     let fresh = listed.filter_map(|(index, ip)| {
         Some(Fresh {
             path: format!("spec.clusterIPs[{index}]"),

@@ -10,10 +10,10 @@ mod ports;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Instant;
 
-use svcplane_allocators::books::{Book, NotChosen, Source};
+use svcplane_allocators::books::{Book, Governance, NotChosen, PoolVerdict, Source};
 use svcplane_allocators::service::ChoiceKey;
 use svcplane_allocators::value::Value;
 
@@ -120,6 +120,8 @@ impl<V> Outcome<V> {
 /// One field that needs a value.
 struct Wish<'a> {
     key: &'a ChoiceKey,
+    /// The annotation that asks for a pool.
+    annotation: &'static str,
     /// The pool that the Service asks for.
     requested: Option<&'a str>,
     /// All that choices rest on is known.
@@ -149,7 +151,7 @@ fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) 
     let source = match governance.source() {
         Some(source) => source,
         None if governance.enforced => {
-            return Outcome::Refused("no pool that is enforced for this Service gives values to it".into());
+            return Outcome::Refused(unserved(&governance, wish.annotation));
         }
         // Left to itself, the apiserver would give values of enforced pools to whom they are not for.
         None if allocate == Allocate::All || book.has_enforced_pools() => Source::Ranges,
@@ -162,20 +164,46 @@ fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) 
     };
     match choice {
         Ok(choice) => Outcome::Chosen(choice.value),
-        Err(reason) if governance.enforced => Outcome::Refused(exhausted(&governance.pools, reason)),
+        Err(reason) if governance.enforced => Outcome::Refused(exhausted(book, &governance.pools, reason)),
         Err(_) => Outcome::LeftEmpty,
     }
 }
 
-fn exhausted(pools: &[impl Display], reason: NotChosen) -> String {
-    let names: Vec<String> = pools.iter().map(|pool| quoted(&pool.to_string())).collect();
+/// Why enforced pools that select a Service give it nothing without being asked, and how to ask.
+fn unserved(governance: &Governance, annotation: &str) -> String {
+    let on_request = governance
+        .verdicts
+        .iter()
+        .filter(|(_, verdict)| *verdict == PoolVerdict::NotAutomatic);
+    let names: Vec<&str> = on_request.map(|(name, _)| &**name).collect();
+    if names.is_empty() {
+        "no pool that is enforced for this Service gives values now; see kubectl get clusterippools,nodeportpools"
+            .to_owned()
+    } else {
+        let names = names.join(" or ");
+        format!(
+            "a pool is enforced for this Service that gives values on request: add the annotation {annotation}: {names}"
+        )
+    }
+}
+
+fn exhausted<V: Value>(book: &Book<V>, pools: &[Arc<str>], reason: NotChosen) -> String {
+    let names: Vec<String> = pools.iter().map(|pool| quoted(pool)).collect();
     let word = if names.len() == 1 { "pool" } else { "pools" };
-    let names = names.join(", ");
+    let names = format!("{word} {}, enforced for this Service", names.join(", "));
+    let parts = book.pools().filter(|part| pools.contains(&part.name));
+    let resting: u64 = parts.map(|part| part.counts.pending + part.counts.quarantined).sum();
     match reason {
-        NotChosen::Full => format!(
-            "no value is free in {word} {names}, enforced for this Service; enlarge it or delete a Service that holds one"
+        NotChosen::Full if resting > 0 => {
+            format!(
+                "no value is free in {names}; {resting} are about to be used or rest after use: try again, or enlarge it"
+            )
+        }
+        NotChosen::Full => format!("no value is free in {names}; enlarge it or delete a Service that holds one"),
+        NotChosen::NoRange => format!(
+            "no value of {names}, lies in a range that has been ready for 10 s; if the ServiceCIDR is new try again, else edit the pool"
         ),
-        reason => format!("{word} {names}, enforced for this Service: {reason}; try again"),
+        reason => format!("{names}: {reason}; try again"),
     }
 }
 

@@ -9,20 +9,24 @@ use svcplane_allocators::service::ServiceKey;
 use svcplane_allocators::value::{NodePort, Value};
 
 use crate::address::Written;
+use crate::cause::MOST_CAUSES;
+use crate::filling::Asker;
 use crate::ledger::Ledger;
 use crate::service::{HEADLESS, Service};
 
 /// How many free values are suggested.
 const SUGGESTIONS: usize = 3;
 
+/// How many are looked at for that.
+const CANDIDATES: usize = 64;
+
 /// About the values of `new` that `old` did not have; `service` is its name, if that is known.
-pub(crate) fn remarks(
-    ledger: &Ledger,
-    new: &Service,
-    old: Option<&Service>,
-    service: Option<&ServiceKey>,
-) -> Vec<String> {
+pub(crate) fn remarks(ledger: &Ledger, asker: &Asker<'_>, new: &Service, old: Option<&Service>) -> Vec<String> {
     let mut remarks = Vec::new();
+    let (own, labels) = (asker.service(), &new.metadata.labels);
+    // One whose name is still to be made has no reservation.
+    let service = own.clone().unwrap_or_else(|| ServiceKey::new(asker.namespace(), ""));
+    let address = |ip: IpAddr| ledger.judge_cluster_ip(&service, labels, ip).is_ok();
     let (given, field) = if new.spec.cluster_ips.is_empty() {
         (std::slice::from_ref(&new.spec.cluster_ip), "spec.clusterIP")
     } else {
@@ -33,57 +37,56 @@ pub(crate) fn remarks(
     };
     for ip in given.iter().filter(|ip| *ip != HEADLESS && !had(ip)) {
         let remark = match Written::parse(ip).map(|written| written.address) {
-            Some(IpAddr::V4(ip)) => remark(&ledger.cluster_ips().ipv4, ip, service),
-            Some(IpAddr::V6(ip)) => remark(&ledger.cluster_ips().ipv6, ip, service),
+            Some(IpAddr::V4(ip)) => remark(&ledger.cluster_ips().ipv4, ip, own.as_ref(), |ip| address(ip.into())),
+            Some(IpAddr::V6(ip)) => remark(&ledger.cluster_ips().ipv6, ip, own.as_ref(), |ip| address(ip.into())),
             None => None,
         };
         remarks.extend(remark.map(|words| format!("{field}: {words}")));
     }
+    let port = |port: NodePort| ledger.judge_node_port(&service, labels, port).is_ok();
     let had = |number: i64| old.is_some_and(|old| old.spec.ports.iter().any(|port| port.node_port == number));
-    for (index, port) in new
+    let fresh = new
         .spec
         .ports
         .iter()
         .enumerate()
-        .filter(|(_, port)| !had(port.node_port))
-    {
-        let number = u16::try_from(port.node_port).ok().and_then(NodePort::new);
-        let remark = number.and_then(|number| remark(ledger.node_ports(), number, service));
+        .filter(|(_, entry)| !had(entry.node_port));
+    for (index, entry) in fresh {
+        let number = u16::try_from(entry.node_port).ok().and_then(NodePort::new);
+        let remark = number.and_then(|number| remark(ledger.node_ports(), number, own.as_ref(), port));
         remarks.extend(remark.map(|words| format!("spec.ports[{index}].nodePort: {words}")));
     }
+    remarks.truncate(MOST_CAUSES);
     remarks
 }
 
-fn remark<V: Value>(book: &Book<V>, value: V, service: Option<&ServiceKey>) -> Option<String> {
+/// `may`: the Service may have this value.
+fn remark<V: Value>(book: &Book<V>, value: V, service: Option<&ServiceKey>, may: impl Fn(V) -> bool) -> Option<String> {
     if !book.is_in_range(value) {
-        let ranges: Vec<_> = book.ready_ranges();
+        let ranges = book.ready_ranges();
+        let list = ranges.join(", ");
         return (!ranges.is_empty())
-            .then(|| format!("{value} lies in no range of this cluster: {}", ranges.join(", ")));
+            .then(|| format!("{value} is no value that is given in this cluster: its ranges are {list}"));
     }
     let holding = book.holding(value);
     if holding.state != State::Used {
         return None;
     }
-    let holder = holding
-        .owners
-        .first()
-        .map(|owner| &owner.service)
-        .or(holding.parent.as_ref());
-    let by = match holder {
+    let holder = holding.owners.first().map(|owner| &owner.service);
+    let by = match holder.or(holding.parent.as_ref()) {
         Some(holder) if Some(holder) == service => return None,
         Some(holder) => format!("by Service {holder}"),
         None => "already".to_owned(),
     };
-    Some(format!(
-        "{value} is taken {by}{}",
-        suggestion(&book.free_near(value, SUGGESTIONS))
-    ))
+    let near = book.free_near(value, CANDIDATES).into_iter();
+    let free: Vec<V> = near.filter(|value| may(*value)).take(SUGGESTIONS).collect();
+    Some(format!("{value} is taken {by}{}", suggestion(&free)))
 }
 
 fn suggestion(free: &[impl Display]) -> String {
     let free: Vec<String> = free.iter().map(ToString::to_string).collect();
     if free.is_empty() {
-        "; no value of its range is free".to_owned()
+        "; leave the field empty for one that is free".to_owned()
     } else {
         format!("; free near it: {}", free.join(", "))
     }

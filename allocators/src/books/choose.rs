@@ -218,14 +218,17 @@ impl<V: Value> Book<V> {
         if !range.has_settled(settle, now) || menu.is_empty() {
             return Err(NotChosen::NoRange);
         }
-        if range.breaker.is_open(now) {
-            return Err(NotChosen::Resting);
-        }
-        if range.counts.pending >= (range.counts.capacity / PENDING_SHARE).max(1) {
-            return Err(NotChosen::TooManyPending);
-        }
-        if range.counts.free < FEW && !enforced {
-            return Err(NotChosen::NearlyFull);
+        // Whoever may have no other value would be refused, because of what became of other Services.
+        if !enforced {
+            if range.breaker.is_open(now) {
+                return Err(NotChosen::Resting);
+            }
+            if range.counts.pending >= (range.counts.capacity / PENDING_SHARE).max(1) {
+                return Err(NotChosen::TooManyPending);
+            }
+            if range.counts.free < FEW {
+                return Err(NotChosen::NearlyFull);
+            }
         }
         let place = menu.pick(&range.slots, random).ok_or(NotChosen::Full)?;
         let value = range.range.value(place).ok_or(NotChosen::Full)?;

@@ -330,8 +330,8 @@ impl Model {
             let counts = count(&taken, spec.range.len(), |value| spec.range.place(value).is_some());
             let reason = match () {
                 () if legal.is_empty() => NotChosen::NoRange,
-                () if resting(spec.range.text()) => NotChosen::Resting,
-                () if counts.pending >= (counts.capacity / 4).max(1) => NotChosen::TooManyPending,
+                () if !enforced && resting(spec.range.text()) => NotChosen::Resting,
+                () if !enforced && counts.pending >= (counts.capacity / 4).max(1) => NotChosen::TooManyPending,
                 () if counts.free < 64 && !enforced => NotChosen::NearlyFull,
                 () if legal.iter().all(|value| self.state(*value) != State::Free) => NotChosen::Full,
                 () => {

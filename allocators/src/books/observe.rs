@@ -64,15 +64,16 @@ impl<V: Value> Book<V> {
     /// An IPAddress and the Service that its `parentRef` names, if it is one. It confirms a choice before the Service is stored.
     pub fn set_ip_address(&mut self, address: V, parent: Option<ServiceKey>, now: Instant) {
         self.advance(now);
-        if let Some(pending) = self.unpend(address) {
-            self.settle(&pending, parent.as_ref(), now);
-        }
+        let chosen_here = self
+            .unpend(address)
+            .is_some_and(|pending| self.settle(&pending, parent.as_ref(), now));
         self.change(address, |entry| {
             let known = entry.object.take().filter(|known| known.parent == parent);
             entry.object_gone = false;
             entry.object = Some(known.unwrap_or(Object {
                 parent,
                 left_behind: false,
+                chosen_here,
             }));
         });
     }
@@ -100,15 +101,21 @@ impl<V: Value> Book<V> {
     }
 
     fn own(&mut self, value: V, owner: &Arc<Owner>, now: Instant) {
-        if let Some(pending) = self.unpend(value) {
-            self.settle(&pending, Some(&owner.service), now);
-        }
+        let of_pending = self
+            .unpend(value)
+            .is_some_and(|pending| self.settle(&pending, Some(&owner.service), now));
         self.end_quarantine(value);
-        self.change(value, |entry| {
+        let of_object = self.change(value, |entry| {
             entry.owners.retain(|other| other.service != owner.service);
             let place = entry.owners.partition_point(|other| other < owner);
             entry.owners.insert(place, Arc::clone(owner));
+            let object = entry
+                .object
+                .as_mut()
+                .filter(|object| object.parent.as_ref() == Some(&owner.service));
+            object.is_some_and(|object| std::mem::take(&mut object.chosen_here))
         });
+        self.stored_choices += u64::from(of_pending || of_object);
     }
 
     fn disown(&mut self, value: V, service: &ServiceKey, now: Instant) {

@@ -106,6 +106,8 @@ pub(super) struct Object {
     pub parent: Option<ServiceKey>,
     /// Its Service is gone and it is about to go.
     pub left_behind: bool,
+    /// It is of a choice of this replica whose Service has not been seen yet.
+    pub chosen_here: bool,
 }
 
 /// All that is known of one value. A value without an entry is free.

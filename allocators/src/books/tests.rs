@@ -332,10 +332,7 @@ fn the_last_choice_that_came_to_nothing_goes_to_another_after_five_seconds() {
     let names = only("one");
     let chosen = book.choose(&named("web"), from(&names), 7, now).unwrap();
     let soon = now + SECOND * 4;
-    assert_eq!(
-        book.choose(&named("api"), from(&names), 7, soon),
-        Err(NotChosen::TooManyPending)
-    );
+    assert_eq!(book.choose(&named("api"), from(&names), 7, soon), Err(NotChosen::Full));
     let later = now + SECOND * 5;
     assert_eq!(book.choose(&named("api"), from(&names), 7, later), Ok(chosen.clone()));
     assert_eq!(book.holding(chosen.value).pending_for, Some(service("api")));
@@ -375,6 +372,51 @@ fn a_range_rests_when_choices_are_not_stored() {
     let view = book.ranges(now).next().unwrap();
     assert_eq!((view.resting, view.rests), (true, 1));
     assert!(book.choose(&named("web"), Source::Ranges, 7, now + SECOND * 60).is_ok());
+}
+
+/// Found by an operator: forty creations that a policy refused kept everybody else out of their pools.
+#[test]
+fn what_becomes_of_others_keeps_nobody_out_of_an_enforced_pool() {
+    let (mut book, mut now) = addresses(&["10.96.0.0/24"]);
+    set_pools(
+        &mut book,
+        &[ip_pool(enforced("one"), "10.96.0.128-10.96.0.255", &[])],
+        now,
+    );
+    let names = only("one");
+    for number in 0..63 {
+        book.choose(&named(&format!("refused-{number}")), Source::Ranges, number << 58, now)
+            .unwrap();
+    }
+    assert_eq!(
+        book.choose(&named("web"), Source::Ranges, 7, now),
+        Err(NotChosen::TooManyPending)
+    );
+    assert!(book.choose(&named("early"), from(&names), 7, now).is_ok());
+    now += SECOND * 40;
+    assert_eq!(
+        book.choose(&named("web"), Source::Ranges, 7, now),
+        Err(NotChosen::Resting)
+    );
+    assert!(book.choose(&named("late"), from(&names), 7, now).is_ok());
+}
+
+/// The apiserver makes the IPAddress before others have their say about the Service.
+#[test]
+fn a_choice_counts_as_stored_once_its_service_is() {
+    let (mut book, now) = addresses(&["10.96.0.0/24"]);
+    let chosen = ["web", "denied"].map(|name| book.choose(&named(name), Source::Ranges, 7, now).unwrap().value);
+    for (address, name) in chosen.into_iter().zip(["web", "denied"]) {
+        book.set_ip_address(address, Some(service(name)), now);
+    }
+    assert_eq!(book.stored_choices(), 0);
+    book.set_service(owner("web", 1), [chosen[0]], now);
+    book.remove_ip_address(chosen[1], now);
+    assert_eq!(book.stored_choices(), 1);
+    book.set_service(owner("web", 1), [chosen[0]], now);
+    let other = book.choose(&named("api"), Source::Ranges, 9, now).unwrap().value;
+    book.set_service(owner("api", 1), [other], now);
+    assert_eq!(book.stored_choices(), 2);
 }
 
 #[test]

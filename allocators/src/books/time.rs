@@ -53,11 +53,11 @@ impl<V: Value> Book<V> {
         Some(pending)
     }
 
-    /// A value that was pending is stored for this Service.
-    pub(super) fn settle(&mut self, pending: &Pending, service: Option<&ServiceKey>, now: Instant) {
+    /// A value that was pending is reserved or stored for this Service. True if this replica has chosen it for that.
+    pub(super) fn settle(&mut self, pending: &Pending, service: Option<&ServiceKey>, now: Instant) -> bool {
         let as_chosen = service.is_some_and(|service| pending.key.may_be(service));
-        self.stored_choices += u64::from(as_chosen && pending.ours);
         self.note(pending, as_chosen, now);
+        as_chosen && pending.ours
     }
 
     /// Tells the breaker of its range how a choice has ended, once.

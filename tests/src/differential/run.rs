@@ -175,7 +175,13 @@ async fn explain(options: &Options, pair: &mut Pair, history: &[Window], differe
     report += &pair.aftermath(&first).await?;
     println!("{report}");
     println!("looking for a shorter stream, {} s at most", options.shrink.as_secs());
-    let shrunken = shrink(pair, history, &first, options.shrink).await?;
+    // What was found stands, whatever becomes of the search.
+    let shrunken = shrink(pair, history, &first, options.shrink)
+        .await
+        .unwrap_or_else(|error| {
+            println!("the search failed: {error:#}");
+            None
+        });
     let directory = options
         .state
         .clone()

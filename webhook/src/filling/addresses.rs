@@ -40,22 +40,21 @@ pub(super) fn fill(
     let key = asker.key(Field::ClusterIp);
     let wish = Wish {
         key: &key,
+        annotation: CLUSTER_IP_POOL,
         requested: new.metadata.annotations.get(CLUSTER_IP_POOL).map(String::as_str),
         is_live: ledger.waits_for(terms.now).is_none(),
         terms,
     };
     let mut chosen = Vec::new();
     for family in families {
-        // Without the right CIDR an apiserver refuses a dry run's address (validation.md 11.13).
-        if terms.dry_run && ledger.ranges_of(family, terms.now) != 1 {
-            break;
-        }
         let selects = |name: &str| asker.is_selected_by_pool(&ledger.cluster_ip_pools, name);
         let outcome = match family {
             IpFamily::IPv4 => choose(&mut ledger.cluster_ips.ipv4, &wish, selects).map(IpAddr::V4),
             IpFamily::IPv6 => choose(&mut ledger.cluster_ips.ipv6, &wish, selects).map(IpAddr::V6),
         };
         match outcome {
+            // Without the right CIDR an apiserver refuses a dry run's address (validation.md 11.13).
+            Outcome::Chosen(_) if terms.dry_run && ledger.ranges_of(family, terms.now) != 1 => break,
             Outcome::Chosen(address) => {
                 given.push(address.to_string());
                 chosen.push(address);

@@ -42,6 +42,7 @@ pub(super) fn fill(
                 let key = asker.key(field);
                 let wish = Wish {
                     key: &key,
+                    annotation: NODE_PORT_POOL,
                     requested,
                     is_live,
                     terms: Terms {
