@@ -155,7 +155,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_one_line_that_names_it_and_exit_cod
     }
     let (code, line) = svcplane(&["run"]).await;
     assert_eq!(code, 1);
-    for tried in ["--kubeconfig", "KUBECONFIG", "service account", "/nowhere/.kube/config"] {
+    for tried in ["--kubeconfig", "KUBECONFIG", "in-cluster", "/nowhere/.kube/config"] {
         assert!(line.contains(tried), "{tried}: {line}");
     }
 }
