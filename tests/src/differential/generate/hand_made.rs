@@ -6,14 +6,15 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 
 use super::super::model::NOTE;
-use super::super::ops::{HandMade, HandMadeAddress, HandMadePort, HandMadeSubset, LEADER, Labels, SKIP_MIRROR};
+use super::super::ops::{HandMade, HandMadeAddress, HandMadePort, HandMadeSubset, LEADER, SKIP_MIRROR};
 use super::parts::{labels, one};
 
 /// Of every shape that the apiserver takes.
 pub fn hand_made(rng: &mut StdRng) -> HandMade {
     let mut content = HandMade {
         labels: labels([("by", "hand")]),
-        annotations: Labels::new(),
+        // Another key than NOTE: what becomes of that one on slices is not compared.
+        annotations: labels([("differential/by-hand", "kept")]),
         subsets: Vec::new(),
     };
     match rng.random_range(0..12) {
