@@ -4,7 +4,7 @@ use kube::{Api, Client};
 use svcplane_runtime::metrics::Metrics;
 use svcplane_runtime::readiness::Readiness;
 use svcplane_runtime::supervise::Supervisor;
-use svcplane_runtime::watch::{self, ListStyle, Pulse, Selection};
+use svcplane_runtime::watch::{self, ListStyle, Pulse, Selection, WentBack};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Controller;
@@ -106,8 +106,18 @@ impl Watches {
             pulse,
             move |event| feed.event(event),
         );
-        let until = stop.clone();
-        let watch = async move { until.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
-        tasks.spawn(format!("watch {}", K::RESOURCE), stop, watch);
+        spawn(tasks, stop, K::RESOURCE, watch);
     }
+}
+
+/// Runs a watch of this name until `stop`. It ends early only if the apiserver's history went back, which ends the process.
+pub fn spawn(
+    tasks: &mut Supervisor,
+    stop: &CancellationToken,
+    name: &str,
+    watch: impl Future<Output = WentBack> + Send + 'static,
+) {
+    let until = stop.clone();
+    let watch = async move { until.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
+    tasks.spawn(format!("watch {name}"), stop, watch);
 }

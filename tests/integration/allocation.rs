@@ -1,27 +1,21 @@
 //! ClusterIPs and nodePorts are chosen at admission, on a real apiserver, which stores them or says why not.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use kube::Api;
 use serde_json::{Value, json};
 use svcplane_tests::admission::send;
-use svcplane_tests::cluster::{Cluster, Flavour, on_own_runtime};
+use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::eventually::eventually_one;
 use svcplane_tests::governed::{
-    Governed, SOON, cluster_ip, create, delete, node_port, patch, pool, post, try_pool, values,
+    self, Governed, SOON, cluster_ip, create, delete, node_port, patch, pool, post, try_pool, values,
 };
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_webhook::pools::NodePortPool;
 
 fn governed() -> &'static Governed {
-    static GOVERNED: OnceLock<Result<Governed, String>> = OnceLock::new();
-    let start = || on_own_runtime(async || Governed::start(Cluster::start(Flavour::DualStack).await?).await);
-    GOVERNED
-        .get_or_init(start)
-        .as_ref()
-        .unwrap_or_else(|error| panic!("{error}"))
+    governed::shared(Flavour::DualStack)
 }
 
 async fn namespace() -> TestNamespace {

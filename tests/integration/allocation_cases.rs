@@ -1,21 +1,15 @@
 //! Faults of other allocators (docs/field-bugs.md), with the webhook on and choosing everywhere.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use svcplane_tests::admission::{Said, send};
-use svcplane_tests::cluster::{Cluster, Flavour, on_own_runtime};
-use svcplane_tests::governed::{Governed, SOON, create, delete, node_port, patch, pool, post, values};
+use svcplane_tests::cluster::Flavour;
+use svcplane_tests::governed::{self, Governed, SOON, create, delete, node_port, patch, pool, post, values};
 use svcplane_tests::namespace::TestNamespace;
 
 fn governed() -> &'static Governed {
-    static GOVERNED: OnceLock<Result<Governed, String>> = OnceLock::new();
-    let start = || on_own_runtime(async || Governed::start(Cluster::start(Flavour::Ipv4Only).await?).await);
-    GOVERNED
-        .get_or_init(start)
-        .as_ref()
-        .unwrap_or_else(|error| panic!("{error}"))
+    governed::shared(Flavour::Ipv4Only)
 }
 
 async fn namespace() -> TestNamespace {

@@ -1,10 +1,11 @@
 //! A cluster whose Services svcplane sees, and requests for Services and pools in it.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::admission::{Credentials, Said, address, install_crds, send, wait_choosing};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Flavour, on_own_runtime};
 use crate::namespace::TestNamespace;
 use crate::svcplane::{Builder, Svcplane};
 use anyhow::Result;
@@ -21,6 +22,19 @@ pub struct Governed {
     /// The only replica.
     pub svcplane: Svcplane,
     builder: Builder,
+}
+
+/// The one that all tests of this process share, `--allocate=all`, on a cluster of the flavour that the first of them asks for.
+///
+/// # Panics
+/// It cannot be started.
+pub fn shared(flavour: Flavour) -> &'static Governed {
+    static SHARED: OnceLock<Result<Governed, String>> = OnceLock::new();
+    let start = || on_own_runtime(async || Governed::start(Cluster::start(flavour).await?).await);
+    SHARED
+        .get_or_init(start)
+        .as_ref()
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Governed {

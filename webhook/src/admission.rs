@@ -145,7 +145,7 @@ impl Admission {
 
     fn mutate(&self, request: &Request<'_>, new: &Service, old: Option<&Service>) -> Answer {
         let mut answer = self.judge(request, new, old);
-        let being_deleted = old.is_some_and(|old| old.metadata.deletion_timestamp.is_some());
+        let being_deleted = old.is_some_and(Service::is_being_deleted);
         let ledger = self
             .ledger
             .as_ref()
@@ -165,13 +165,15 @@ impl Admission {
         answer: &mut Answer,
     ) {
         let now = Instant::now();
-        let asker = asker(ledger, request, new);
-        if ledger.waits_for(now).is_none() {
+        let asker = Asker::new(request, new);
+        let is_live = ledger.waits_for(now).is_none();
+        if is_live {
             let remarks = remarks(ledger, &asker, new, old);
             answer.warnings.extend(remarks);
         }
         let terms = Terms {
             allocate: self.settings.allocate,
+            is_live,
             dry_run: request.dry_run.unwrap_or_default(),
             random: rand::random(),
             now,
@@ -231,7 +233,7 @@ impl Admission {
     }
 
     fn validate(&self, request: &Request<'_>, new: &Service, old: Option<&Service>) -> Answer {
-        let being_deleted = old.is_some_and(|old| old.metadata.deletion_timestamp.is_some());
+        let being_deleted = old.is_some_and(Service::is_being_deleted);
         if being_deleted {
             return Answer::default();
         }
@@ -239,7 +241,7 @@ impl Admission {
         let mut warnings = environment::warnings(new, old, namespace_of(request, new));
         if let Some(ledger) = &self.ledger {
             let mut ledger = ledger.lock();
-            let asker = asker(&ledger, request, new);
+            let asker = Asker::new(request, new);
             let user = &request.user_info.username;
             // What a dry run shows here may be a stand-in of the apiserver's; the mutating call has seen what the user chose.
             let verdict = if request.dry_run.unwrap_or_default() {
@@ -270,12 +272,6 @@ impl Admission {
             Answer::refused(Refusal::forbidden(&new.metadata.name, &refused))
         }
     }
-}
-
-fn asker<'a>(ledger: &Ledger, request: &Request<'_>, new: &'a Service) -> Asker<'a> {
-    let namespace = ledger.namespaces.get(namespace_of(request, new));
-    let labels = namespace.map(|known| known.labels.clone()).unwrap_or_default();
-    Asker::new(request, new, labels)
 }
 
 /// What an apiserver with the gate on will refuse. kubectl shows it above the refusal.

@@ -15,7 +15,7 @@ use crate::address::Written;
 use crate::cause::{Cause, Reason};
 use crate::filling::{Asker, port_field};
 use crate::ledger::{Ledger, NEW_NAMESPACE};
-use crate::service::{Port, Service, Spec};
+use crate::service::{Port, Service, Spec, port_number};
 
 /// The user that kube-apiserver is to itself: it may not be kept from making `default/kubernetes`.
 const APISERVER: &str = "system:apiserver";
@@ -43,7 +43,7 @@ struct Fresh<V> {
 /// Whether `new` may have its values. `keeps`: those of one that may are kept for it from now on.
 pub(crate) fn enforce(
     ledger: &mut Ledger,
-    asker: &Asker<'_>,
+    asker: &Asker,
     user: &str,
     (new, old): (&Service, Option<&Service>),
     keeps: bool,
@@ -130,15 +130,9 @@ impl Acquaintance {
     }
 }
 
-/// What a user sends may have `clusterIP` alone.
 fn fresh_addresses(new: &Spec, old: Option<&Spec>) -> Vec<Fresh<IpAddr>> {
-    let listed = if new.cluster_ips.is_empty() {
-        std::slice::from_ref(&new.cluster_ip)
-    } else {
-        new.cluster_ips.as_slice()
-    };
     let had = |ip: &String| old.is_some_and(|old| old.cluster_ips.contains(ip));
-    let listed = listed.iter().enumerate().filter(|(_, ip)| !had(ip));
+    let listed = new.listed_cluster_ips().iter().enumerate().filter(|(_, ip)| !had(ip));
     let fresh = listed.filter_map(|(index, ip)| {
         Some(Fresh {
             path: format!("spec.clusterIPs[{index}]"),
@@ -165,7 +159,7 @@ fn fresh_ports(new: &Spec, old: Option<&Spec>) -> Vec<Fresh<NodePort>> {
 }
 
 fn number(port: &Port) -> Option<NodePort> {
-    NodePort::new(u16::try_from(port.node_port).ok()?)
+    port_number(port.node_port)
 }
 
 #[cfg(test)]

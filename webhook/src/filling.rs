@@ -64,6 +64,8 @@ pub(crate) struct Filled {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub allocate: Allocate,
+    /// All that choices rest on is known.
+    pub is_live: bool,
     /// Nothing will be stored, so nothing is kept.
     pub dry_run: bool,
     /// Uniform over all of `u64`.
@@ -72,13 +74,7 @@ pub(crate) struct Terms {
 }
 
 /// Chooses what `new` needs.
-pub(crate) fn fill(
-    ledger: &mut Ledger,
-    asker: &Asker<'_>,
-    new: &Service,
-    old: Option<&Service>,
-    terms: Terms,
-) -> Filled {
+pub(crate) fn fill(ledger: &mut Ledger, asker: &Asker, new: &Service, old: Option<&Service>, terms: Terms) -> Filled {
     let mut filled = Filled::default();
     if terms.allocate == Allocate::Off || new.metadata.labels.contains_key(SKIP_LABEL) {
         return filled;
@@ -124,24 +120,23 @@ struct Wish<'a> {
     annotation: &'static str,
     /// The pool that the Service asks for.
     requested: Option<&'a str>,
-    /// All that choices rest on is known.
-    is_live: bool,
     terms: Terms,
 }
 
 fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) -> bool) -> Outcome<V> {
     let Terms {
         allocate,
+        is_live,
         dry_run,
         random,
         now,
     } = wish.terms;
     let governance = match book.govern(selects, wish.requested) {
         Ok(governance) => governance,
-        Err(error) if wish.is_live => return Outcome::Refused(error.to_string()),
+        Err(error) if is_live => return Outcome::Refused(error.to_string()),
         Err(_) => return Outcome::LeftEmpty,
     };
-    if !wish.is_live {
+    if !is_live {
         return if governance.enforced {
             Outcome::Bypassed
         } else {

@@ -79,7 +79,7 @@ pub fn judge(new: &Service, old: Option<&Service>) -> Findings {
 /// As [`judge`]; `seen` hears of every rule that was asked and whether it was broken.
 pub fn trace(new: &Service, old: Option<&Service>, seen: &mut dyn FnMut(&'static Rule, bool)) -> Findings {
     let mut found = Findings::default();
-    if old.is_some_and(|old| old.metadata.deletion_timestamp.is_some()) {
+    if old.is_some_and(Service::is_being_deleted) {
         return found;
     }
     let old_spec = old.map(|old| prepare::as_read(&old.spec));

@@ -384,7 +384,14 @@ impl Ledger {
         labels: &Labels,
         address: IpAddr,
     ) -> Result<Option<Arc<str>>, Refusal> {
-        let selects = |name: &str| self.selects(self.cluster_ip_pools.get(name), service, labels);
+        let selects = |name: &str| {
+            selects(
+                &self.namespaces,
+                self.cluster_ip_pools.get(name),
+                &service.namespace,
+                labels,
+            )
+        };
         self.cluster_ips.judge(address, service, selects)
     }
 
@@ -398,17 +405,15 @@ impl Ledger {
         labels: &Labels,
         port: NodePort,
     ) -> Result<Option<Arc<str>>, Refusal> {
-        let selects = |name: &str| self.selects(self.node_port_pools.get(name), service, labels);
+        let selects = |name: &str| {
+            selects(
+                &self.namespaces,
+                self.node_port_pools.get(name),
+                &service.namespace,
+                labels,
+            )
+        };
         self.node_ports.judge(port, service, selects)
-    }
-
-    fn selects<H>(&self, pool: Option<&Pool<H>>, service: &ServiceKey, labels: &Labels) -> bool {
-        let none = Labels::new();
-        let namespace = self
-            .namespaces
-            .get(&service.namespace)
-            .map_or(&none, |known| &known.labels);
-        pool.is_some_and(|pool| pool.selection.selects(&service.namespace, namespace, labels))
     }
 
     /// How many ServiceCIDRs the family has.
@@ -448,6 +453,18 @@ impl Ledger {
 
 /// For how long the labels of a new namespace may not have reached every replica.
 pub(crate) const NEW_NAMESPACE: Duration = Duration::from_secs(2);
+
+/// Is this pool, if there is one, for a Service with these labels? Nothing is known of the labels of an unknown namespace.
+pub(crate) fn selects<H>(
+    namespaces: &BTreeMap<Arc<str>, Namespace>,
+    pool: Option<&Pool<H>>,
+    namespace: &str,
+    labels: &Labels,
+) -> bool {
+    let none = Labels::new();
+    let of_namespace = namespaces.get(namespace).map_or(&none, |known| &known.labels);
+    pool.is_some_and(|pool| pool.selection.selects(namespace, of_namespace, labels))
+}
 
 fn by_name<H>(pools: Vec<Pool<H>>) -> BTreeMap<Arc<str>, Pool<H>> {
     pools

@@ -12,7 +12,7 @@ use crate::address::Written;
 use crate::cause::MOST_CAUSES;
 use crate::filling::Asker;
 use crate::ledger::Ledger;
-use crate::service::{HEADLESS, Service};
+use crate::service::{HEADLESS, Service, port_number};
 
 /// How many free values are suggested.
 const SUGGESTIONS: usize = 3;
@@ -21,21 +21,22 @@ const SUGGESTIONS: usize = 3;
 const CANDIDATES: usize = 64;
 
 /// About the values of `new` that `old` did not have; `service` is its name, if that is known.
-pub(crate) fn remarks(ledger: &Ledger, asker: &Asker<'_>, new: &Service, old: Option<&Service>) -> Vec<String> {
+pub(crate) fn remarks(ledger: &Ledger, asker: &Asker, new: &Service, old: Option<&Service>) -> Vec<String> {
     let mut remarks = Vec::new();
     let (own, labels) = (asker.service(), &new.metadata.labels);
     // One whose name is still to be made has no reservation.
     let service = own.clone().unwrap_or_else(|| ServiceKey::new(asker.namespace(), ""));
     let address = |ip: IpAddr| ledger.judge_cluster_ip(&service, labels, ip).is_ok();
-    let (given, field) = if new.spec.cluster_ips.is_empty() {
-        (std::slice::from_ref(&new.spec.cluster_ip), "spec.clusterIP")
+    let field = if new.spec.cluster_ips.is_empty() {
+        "spec.clusterIP"
     } else {
-        (new.spec.cluster_ips.as_slice(), "spec.clusterIPs")
+        "spec.clusterIPs"
     };
     let had = |ip: &str| {
         old.is_some_and(|old| old.spec.cluster_ip == ip || old.spec.cluster_ips.iter().any(|other| other == ip))
     };
-    for ip in given.iter().filter(|ip| *ip != HEADLESS && !had(ip)) {
+    let given = new.spec.listed_cluster_ips().iter();
+    for ip in given.filter(|ip| *ip != HEADLESS && !had(ip)) {
         let remark = match Written::parse(ip).map(|written| written.address) {
             Some(IpAddr::V4(ip)) => remark(&ledger.cluster_ips().ipv4, ip, own.as_ref(), |ip| address(ip.into())),
             Some(IpAddr::V6(ip)) => remark(&ledger.cluster_ips().ipv6, ip, own.as_ref(), |ip| address(ip.into())),
@@ -52,7 +53,7 @@ pub(crate) fn remarks(ledger: &Ledger, asker: &Asker<'_>, new: &Service, old: Op
         .enumerate()
         .filter(|(_, entry)| !had(entry.node_port));
     for (index, entry) in fresh {
-        let number = u16::try_from(entry.node_port).ok().and_then(NodePort::new);
+        let number = port_number(entry.node_port);
         let remark = number.and_then(|number| remark(ledger.node_ports(), number, own.as_ref(), port));
         remarks.extend(remark.map(|words| format!("spec.ports[{index}].nodePort: {words}")));
     }

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
+use svcplane_allocators::value::NodePort;
 
 /// The value of `clusterIP` that asks for no address.
 pub const HEADLESS: &str = "None";
@@ -186,6 +187,11 @@ impl<'de> Deserialize<'de> for TargetPort {
 pub const EXTERNAL_NAME: &str = "ExternalName";
 
 impl Service {
+    /// It goes: what heals must not be blocked.
+    pub fn is_being_deleted(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
     /// Reads one from JSON.
     ///
     /// # Errors
@@ -195,7 +201,21 @@ impl Service {
     }
 }
 
+/// A nodePort or health check port as it stands in a Service; `None` for 0 and for what is no port.
+pub fn port_number(number: i64) -> Option<NodePort> {
+    NodePort::new(u16::try_from(number).ok()?)
+}
+
 impl Spec {
+    /// `clusterIPs`, or `clusterIP` alone where there are none: in what users send, and in Services from before there were.
+    pub fn listed_cluster_ips(&self) -> &[String] {
+        if self.cluster_ips.is_empty() {
+            std::slice::from_ref(&self.cluster_ip)
+        } else {
+            &self.cluster_ips
+        }
+    }
+
     /// Is it of this type?
     pub fn is(&self, service_type: &str) -> bool {
         self.service_type == service_type

@@ -44,8 +44,8 @@ pub struct Choice<V> {
     pub pool: Option<Arc<str>>,
 }
 
-/// Why nothing was chosen. The field stays empty then and the apiserver allocates; only [`NotChosen::Full`] of an enforced pool is a
-/// reason to refuse. Of several ranges the greatest reason is given.
+/// Why nothing was chosen. The field stays empty then and the apiserver allocates, unless an enforced pool governs: then the Service may have
+/// nothing else, and only [`NotChosen::NoRange`] and [`NotChosen::Full`] occur. Of several ranges the greatest reason is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum NotChosen {
     /// No range is ready that has such values.

@@ -71,8 +71,7 @@ fn texts(spec: &Spec) -> Vec<&str> {
     if spec.is(EXTERNAL_NAME) {
         return Vec::new();
     }
-    let only = spec.cluster_ips.is_empty().then_some(&spec.cluster_ip);
-    let all = spec.cluster_ips.iter().chain(only).map(String::as_str);
+    let all = spec.listed_cluster_ips().iter().map(String::as_str);
     all.filter(|text| !text.is_empty() && *text != HEADLESS).collect()
 }
 

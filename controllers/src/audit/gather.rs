@@ -12,7 +12,7 @@ use svcplane_webhook::ledger::{Ledger, Ranges};
 use svcplane_webhook::pools::{ClusterIPPool, NodePortPool};
 use svcplane_webhook::service::Service;
 
-use crate::books::{Booked, feed, list, pages, require_ranges};
+use crate::books::{Booked, feed, list, pages, ranges_and_pools};
 use crate::wire::WireService;
 
 /// A Service as all parts of svcplane read it.
@@ -89,14 +89,8 @@ impl Stored {
         seconds: i64,
     ) -> Result<Self, String> {
         let now = Instant::now();
-        let mut ledger = Ledger::new(ranges, now);
-        if cidrs.is_none() {
-            ledger.without_objects(now);
-        }
-        feed(&mut ledger, cidrs, now);
-        require_ranges(&ledger)?;
-        feed(&mut ledger, cluster_ips.as_deref(), now);
-        feed(&mut ledger, node_ports.as_deref(), now);
+        let (cluster_ips, node_ports) = (cluster_ips.as_deref(), node_ports.as_deref());
+        let mut ledger = ranges_and_pools(ranges, cidrs, cluster_ips, node_ports, now)?;
         feed(&mut ledger, namespaces, now);
         let holders = services.iter().filter_map(|known| known.wire.fact());
         ledger.replace_services(holders.collect(), now);

@@ -1,7 +1,6 @@
 //! nodePorts: the findings of kube-apiserver's repair, pools that were bypassed, and numbers that an ExternalName Service carries.
 
-use svcplane_allocators::value::NodePort;
-use svcplane_webhook::service::EXTERNAL_NAME;
+use svcplane_webhook::service::{EXTERNAL_NAME, port_number};
 
 use super::addresses::{conflicts, object};
 use super::gather::{Known, Stored};
@@ -25,10 +24,11 @@ fn of_service(stored: &Stored, known: &Known) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find =
         |rule, field: String, message: String| findings.push(Finding::error(rule, object(&service), field, message));
-    let number = |number: i64| NodePort::new(u16::try_from(number).ok()?);
     let book = stored.ledger.node_ports();
     for (index, port) in spec.ports.iter().enumerate() {
-        let Some(number) = number(port.node_port) else { continue };
+        let Some(number) = port_number(port.node_port) else {
+            continue;
+        };
         let field = format!("spec.ports[{index}].nodePort");
         if spec.is(EXTERNAL_NAME) {
             let message = format!(
@@ -48,7 +48,7 @@ fn of_service(stored: &Stored, known: &Known) -> Vec<Finding> {
             find("PoolBypassed", field, format!("{number} {refusal}"));
         }
     }
-    if let Some(number) = number(spec.health_check_node_port)
+    if let Some(number) = port_number(spec.health_check_node_port)
         && !book.is_in_any_range(number)
     {
         let message = format!("{number} lies outside of --service-node-port-range");

@@ -41,7 +41,5 @@ pub fn findings(stored: &Stored) -> Vec<Finding> {
 }
 
 fn has_lost_its_address(service: &Service) -> bool {
-    !service.spec.is(EXTERNAL_NAME)
-        && service.spec.cluster_ip.is_empty()
-        && service.metadata.deletion_timestamp.is_none()
+    !service.spec.is(EXTERNAL_NAME) && service.spec.cluster_ip.is_empty() && !service.is_being_deleted()
 }

@@ -3,11 +3,13 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use svcplane_runtime::api::{Failure, call};
-use svcplane_webhook::ledger::Ledger;
+use svcplane_webhook::ledger::{Ledger, Ranges};
+use svcplane_webhook::pools::{ClusterIPPool, NodePortPool};
 
 use super::Booked;
 
@@ -46,6 +48,25 @@ where
 pub fn feed<K: Booked>(ledger: &mut Ledger, objects: Option<&[K]>, now: Instant) {
     let facts = objects.into_iter().flatten().filter_map(Booked::fact);
     K::replace(ledger, facts.collect(), now);
+}
+
+/// A ledger that knows ranges and pools; `None` where the server does not know the kind. The error names a flag.
+pub fn ranges_and_pools(
+    ranges: Ranges,
+    cidrs: Option<&[ServiceCIDR]>,
+    cluster_ips: Option<&[ClusterIPPool]>,
+    node_ports: Option<&[NodePortPool]>,
+    now: Instant,
+) -> Result<Ledger, String> {
+    let mut ledger = Ledger::new(ranges, now);
+    if cidrs.is_none() {
+        ledger.without_objects(now);
+    }
+    feed(&mut ledger, cidrs, now);
+    require_ranges(&ledger)?;
+    feed(&mut ledger, cluster_ips, now);
+    feed(&mut ledger, node_ports, now);
+    Ok(ledger)
 }
 
 /// A server without ServiceCIDR objects needs the flag. The error names it.

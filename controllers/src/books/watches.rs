@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Booked, Intake, Members};
 use crate::endpointslice::SERVICE_NAME_LABEL;
 use crate::model::ObjectKey;
+use crate::watches::spawn;
 
 /// How often time goes on in the books.
 const TICK: Duration = Duration::from_secs(1);
@@ -84,9 +85,7 @@ impl BookWatches {
             Pulse::default(),
             move |event| members.event(&event),
         );
-        let until = stop.clone();
-        let watch = async move { until.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
-        tasks.spawn(format!("watch {NAME}"), stop, watch);
+        spawn(tasks, stop, NAME, watch);
     }
 
     fn start<K: Booked>(&self, tasks: &mut Supervisor, stop: &CancellationToken, ready: &Readiness) -> Pulse {
@@ -104,9 +103,7 @@ impl BookWatches {
             pulse.clone(),
             move |event| intake.event(&event),
         );
-        let until = stop.clone();
-        let watch = async move { until.run_until_cancelled(watch).await.map_or(Ok(()), Err) };
-        tasks.spawn(format!("watch {name}"), stop, watch);
+        spawn(tasks, stop, name, watch);
         pulse
     }
 }

@@ -7,7 +7,7 @@ use kube::Client;
 use svcplane_webhook::ledger::{Ledger, Ranges};
 use svcplane_webhook::pools::{ClusterIPPool, NodePortPool};
 
-use crate::books::{feed, list, require_ranges};
+use crate::books::{feed, list, ranges_and_pools};
 use crate::wire::WireService;
 
 /// All of it. The error is one line.
@@ -20,14 +20,8 @@ pub async fn gather(client: &Client, ranges: Ranges) -> Result<Ledger, String> {
         list::<NodePortPool>(client),
     )?;
     let now = Instant::now();
-    let mut ledger = Ledger::new(ranges, now);
-    if cidrs.is_none() {
-        ledger.without_objects(now);
-    }
-    feed(&mut ledger, cidrs.as_deref(), now);
-    require_ranges(&ledger)?;
-    feed(&mut ledger, cluster_ips.as_deref(), now);
-    feed(&mut ledger, node_ports.as_deref(), now);
+    let (cluster_ips, node_ports) = (cluster_ips.as_deref(), node_ports.as_deref());
+    let mut ledger = ranges_and_pools(ranges, cidrs.as_deref(), cluster_ips, node_ports, now)?;
     feed(&mut ledger, services.as_deref(), now);
     feed(&mut ledger, addresses.as_deref(), now);
     Ok(ledger)

@@ -11,7 +11,7 @@ use svcplane_allocators::service::Field;
 use super::{Asker, CLUSTER_IP_POOL, Filled, Outcome, Terms, Wish, annotation_field, choose, refusal};
 use crate::address::Written;
 use crate::judge::before_allocation;
-use crate::ledger::{Families, Ledger};
+use crate::ledger::{Families, Ledger, selects};
 use crate::review::PatchOperation;
 use crate::service::{EXTERNAL_NAME, Service, Spec};
 
@@ -25,7 +25,7 @@ pub(super) struct Missing {
 /// Chooses them; returns those that must be withdrawn if the Service is refused.
 pub(super) fn fill(
     ledger: &mut Ledger,
-    asker: &Asker<'_>,
+    asker: &Asker,
     new: &Service,
     old: Option<&Service>,
     terms: Terms,
@@ -42,12 +42,12 @@ pub(super) fn fill(
         key: &key,
         annotation: CLUSTER_IP_POOL,
         requested: new.metadata.annotations.get(CLUSTER_IP_POOL).map(String::as_str),
-        is_live: ledger.waits_for(terms.now).is_none(),
         terms,
     };
     let mut chosen = Vec::new();
     for family in families {
-        let selects = |name: &str| asker.is_selected_by_pool(&ledger.cluster_ip_pools, name);
+        let pool = |name: &str| ledger.cluster_ip_pools.get(name);
+        let selects = |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
         let outcome = match family {
             IpFamily::IPv4 => choose(&mut ledger.cluster_ips.ipv4, &wish, selects).map(IpAddr::V4),
             IpFamily::IPv6 => choose(&mut ledger.cluster_ips.ipv6, &wish, selects).map(IpAddr::V6),
@@ -89,7 +89,7 @@ pub(super) fn fill(
 }
 
 /// Takes back what was chosen for a Service that is refused.
-pub(super) fn withdraw(ledger: &mut Ledger, asker: &Asker<'_>, chosen: &[IpAddr], now: Instant) {
+pub(super) fn withdraw(ledger: &mut Ledger, asker: &Asker, chosen: &[IpAddr], now: Instant) {
     let key = asker.key(Field::ClusterIp);
     for address in chosen {
         ledger.cluster_ips.withdraw(&key, *address, now);

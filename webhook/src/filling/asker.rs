@@ -1,27 +1,22 @@
-//! Who asks: a Service as far as a choice depends on it.
+//! Who asks: a Service as far as it is known before it has a uid.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use svcplane_allocators::service::{ChoiceKey, Field, Requester, ServiceKey};
 
-use crate::pools::{Labels, Pool};
 use crate::review::Request;
 use crate::service::Service;
 
 /// The Service of a request.
 #[derive(Debug)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct Asker {
     namespace: Arc<str>,
     requester: Requester,
-    /// Of the namespace; none, if it is not known.
-    namespace_labels: Labels,
-    labels: &'a Labels,
 }
 
-impl<'a> Asker<'a> {
-    /// The Service of this request, in a namespace with these labels.
-    pub fn new(request: &Request<'_>, new: &'a Service, namespace_labels: Labels) -> Self {
+impl Asker {
+    /// The Service of this request.
+    pub fn new(request: &Request<'_>, new: &Service) -> Self {
         let given = [new.metadata.name.as_str(), request.name.as_deref().unwrap_or_default()];
         let name = given.into_iter().find(|name| !name.is_empty());
         let requester = match name {
@@ -34,8 +29,6 @@ impl<'a> Asker<'a> {
         Self {
             namespace: namespace_of(request, new).into(),
             requester,
-            namespace_labels,
-            labels: &new.metadata.labels,
         }
     }
 
@@ -56,15 +49,6 @@ impl<'a> Asker<'a> {
     /// Where the Service is, or will be.
     pub fn namespace(&self) -> &str {
         &self.namespace
-    }
-
-    /// Is the pool of this name for the Service?
-    pub fn is_selected_by_pool<H>(&self, pools: &BTreeMap<Arc<str>, Pool<H>>, name: &str) -> bool {
-        let pool = pools.get(name);
-        pool.is_some_and(|pool| {
-            pool.selection
-                .selects(&self.namespace, &self.namespace_labels, self.labels)
-        })
     }
 }
 

@@ -8,7 +8,7 @@ use svcplane_allocators::service::Field;
 use svcplane_allocators::value::NodePort;
 
 use super::{Asker, Filled, NODE_PORT_POOL, Outcome, Terms, Wish, annotation_field, choose, refusal};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, selects};
 use crate::review::PatchOperation;
 use crate::service::{Port, Service, Spec};
 
@@ -18,7 +18,7 @@ pub(super) type Chosen = (Field, NodePort);
 /// Chooses them; returns those that must be withdrawn if the Service is refused.
 pub(super) fn fill(
     ledger: &mut Ledger,
-    asker: &Asker<'_>,
+    asker: &Asker,
     new: &Service,
     old: Option<&Service>,
     terms: Terms,
@@ -27,7 +27,6 @@ pub(super) fn fill(
     let Some(needs) = needs(&new.spec, old.map(|old| &old.spec)) else {
         return Vec::new();
     };
-    let is_live = ledger.waits_for(terms.now).is_none();
     let requested = new.metadata.annotations.get(NODE_PORT_POOL).map(String::as_str);
     let mut chosen: BTreeMap<usize, Chosen> = BTreeMap::new();
     for (index, (need, port)) in needs.iter().zip(&new.spec.ports).enumerate() {
@@ -44,14 +43,15 @@ pub(super) fn fill(
                     key: &key,
                     annotation: NODE_PORT_POOL,
                     requested,
-                    is_live,
                     terms: Terms {
                         // Ports of one Service are not to lie side by side.
                         random: terms.random.rotate_left(u32::try_from(index % 64).unwrap_or_default()),
                         ..terms
                     },
                 };
-                let selects = |name: &str| asker.is_selected_by_pool(&ledger.node_port_pools, name);
+                let pool = |name: &str| ledger.node_port_pools.get(name);
+                let selects =
+                    |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
                 match choose(&mut ledger.node_ports, &wish, selects) {
                     // A dry run keeps nothing, so two of its ports may get one number.
                     Outcome::Chosen(number) if chosen.values().any(|(_, taken)| *taken == number) => continue,
@@ -87,7 +87,7 @@ pub(super) fn fill(
 }
 
 /// Takes back what was chosen for a Service that is refused.
-pub(super) fn withdraw(ledger: &mut Ledger, asker: &Asker<'_>, chosen: &[Chosen], now: Instant) {
+pub(super) fn withdraw(ledger: &mut Ledger, asker: &Asker, chosen: &[Chosen], now: Instant) {
     for (field, number) in chosen {
         ledger.node_ports.withdraw(&asker.key(*field), *number, now);
     }

@@ -55,6 +55,8 @@ fn web(ports: &Value) -> Service {
 fn terms(now: Instant) -> Terms {
     Terms {
         allocate: Allocate::All,
+        // `filled` asks the ledger.
+        is_live: false,
         dry_run: false,
         random: 0x9e37_79b9_7f4a_7c15,
         now,
@@ -66,12 +68,11 @@ fn filled(ledger: &mut Ledger, new: &Service, old: Option<&Service>, terms: Term
         "request": {"uid": "u", "namespace": "shop", "userInfo": {"username": "alice"}}});
     let request = request.to_string();
     let request = Request::parse(request.as_bytes()).unwrap();
-    let labels = ledger
-        .namespaces
-        .get("shop")
-        .map(|known| known.labels.clone())
-        .unwrap_or_default();
-    let asker = Asker::new(&request, new, labels);
+    let asker = Asker::new(&request, new);
+    let terms = Terms {
+        is_live: ledger.waits_for(terms.now).is_none(),
+        ..terms
+    };
     fill(ledger, &asker, new, old, terms)
 }
 

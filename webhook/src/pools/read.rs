@@ -55,11 +55,6 @@ impl Selection {
                 .is_none_or(|selector| selector.matches(namespace_labels))
             && by_service.as_ref().is_none_or(|selector| selector.matches(labels))
     }
-
-    /// Does it look at the labels of namespaces?
-    pub fn needs_namespace_labels(&self) -> bool {
-        self.by_namespace.is_some()
-    }
 }
 
 /// Reads a ClusterIPPool.
