@@ -1,4 +1,5 @@
-//! ClusterIPs and nodePorts are chosen at admission, on a real apiserver, which stores them or says why not.
+//! ClusterIPs and nodePorts are chosen at admission, on a real apiserver, which stores them or says why not. Numbers that are written down are
+//! of the lower band, 30000 to 30085, which nobody else is given.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -129,22 +130,22 @@ async fn an_enforced_pool_is_filled_to_the_last_value() {
 async fn a_value_of_somebody_elses_pool_is_refused() {
     let (governed, namespace, other) = (governed(), namespace().await, namespace().await);
     let selector = json!({"namespaces": [namespace.name()]});
-    let reserved = json!([{"value": "31777", "service": format!("{}/kept", namespace.name())}]);
-    let spec = json!({"ranges": ["31770-31779"], "enforce": true, "selector": selector, "reservations": reserved});
+    let reserved = json!([{"value": "30077", "service": format!("{}/kept", namespace.name())}]);
+    let spec = json!({"ranges": ["30070-30079"], "enforce": true, "selector": selector, "reservations": reserved});
     pool(governed, &namespace, "NodePortPool", "seventies", &spec).await;
     let with = |name: &str, port: u16| {
         let mut service = node_port(name);
         service["spec"]["ports"][0]["nodePort"] = json!(port);
         service
     };
-    let fenced = create(&other, &with("web", 31_771)).await;
+    let fenced = create(&other, &with("web", 30_071)).await;
     assert_eq!(
         (fenced.code.as_u16(), fenced.fields()),
         (403, vec!["spec.ports[0].nodePort"])
     );
     assert!(fenced.message().contains("\"seventies\""), "{}", fenced.message());
     // A namespace that is new to a replica has the benefit of the doubt for 2 s.
-    let (mut number, end) = (31_780, tokio::time::Instant::now() + SOON);
+    let (mut number, end) = (30_020, tokio::time::Instant::now() + SOON);
     let outside = loop {
         let said = create(&namespace, &with(&format!("early-{number}"), number)).await;
         if !said.code.is_success() {
@@ -160,16 +161,16 @@ async fn a_value_of_somebody_elses_pool_is_refused() {
         "{}",
         outside.message()
     );
-    let reserved = create(&namespace, &with("web", 31_777)).await;
+    let reserved = create(&namespace, &with("web", 30_077)).await;
     assert!(
         reserved.message().contains("is reserved for Service"),
         "{}",
         reserved.message()
     );
     let own = create(&namespace, &node_port("kept")).await.accepted().unwrap();
-    assert!(values(&own).1.contains(&31_777), "{own}");
-    let chosen = create(&namespace, &with("mine", 31_772)).await.accepted().unwrap();
-    assert!(values(&chosen).1.contains(&31_772), "{chosen}");
+    assert!(values(&own).1.contains(&30_077), "{own}");
+    let chosen = create(&namespace, &with("mine", 30_072)).await.accepted().unwrap();
+    assert!(values(&chosen).1.contains(&30_072), "{chosen}");
 }
 
 /// The apiserver refuses; the Warning says who has it and what is free.
@@ -321,8 +322,8 @@ async fn the_status_of_a_pool_follows_what_is_stored() {
     let (governed, namespace) = (governed(), namespace().await);
     let pools: Api<NodePortPool> = Api::all(governed.client());
     let selector = json!({"namespaces": [namespace.name()]});
-    let spec = json!({"ranges": ["31880-31882", "40000"], "selector": selector,
-        "reservations": [{"value": "31882", "service": format!("{}/kept", namespace.name())}]});
+    let spec = json!({"ranges": ["30060-30062", "40000"], "selector": selector,
+        "reservations": [{"value": "30062", "service": format!("{}/kept", namespace.name())}]});
     pool(governed, &namespace, "NodePortPool", "eighties", &spec).await;
     let becomes = async |numbers: [i64; 4], conditions: &[&str]| {
         eventually_one(

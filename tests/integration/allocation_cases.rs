@@ -1,4 +1,5 @@
-//! Faults of other allocators (docs/field-bugs.md), with the webhook on and choosing everywhere.
+//! Faults of other allocators (docs/field-bugs.md), with the webhook on and choosing everywhere. Numbers that are written down are of the
+//! lower band, 30000 to 30085, which nobody else is given.
 
 use std::collections::BTreeSet;
 
@@ -57,12 +58,12 @@ async fn a_value_is_named_again_and_again() {
     let namespace = namespace().await;
     let mut crane = node_port("crane");
     crane["spec"]["clusterIP"] = json!("10.96.40.45");
-    crane["spec"]["ports"][0]["nodePort"] = json!(31_045);
+    crane["spec"]["ports"][0]["nodePort"] = json!(30_045);
     for _ in 0..40 {
         let stored = create_soon(&namespace, &crane).await;
         assert_eq!(
             values(&stored),
-            (vec!["10.96.40.45".to_owned()], BTreeSet::from([31_045]))
+            (vec!["10.96.40.45".to_owned()], BTreeSet::from([30_045]))
         );
         delete(&namespace, "crane").await;
     }
@@ -74,9 +75,9 @@ async fn a_health_check_port_is_taken() {
     let namespace = namespace().await;
     let mut osprey = with_ports("osprey", "LoadBalancer", &json!([{"port": 80}]));
     osprey["spec"]["externalTrafficPolicy"] = json!("Local");
-    osprey["spec"]["healthCheckNodePort"] = json!(31_077);
+    osprey["spec"]["healthCheckNodePort"] = json!(30_077);
     create(&namespace, &osprey).await.accepted().unwrap();
-    let harrier = with_ports("harrier", "NodePort", &json!([{"port": 80, "nodePort": 31_077}]));
+    let harrier = with_ports("harrier", "NodePort", &json!([{"port": 80, "nodePort": 30_077}]));
     let end = tokio::time::Instant::now() + SOON;
     loop {
         let said = create(&namespace, &harrier).await;
@@ -84,7 +85,7 @@ async fn a_health_check_port_is_taken() {
             (said.code.as_u16(), said.fields()),
             (422, vec!["spec.ports[0].nodePort"])
         );
-        let owner = format!("31077 is taken by Service {}/osprey", namespace.name());
+        let owner = format!("30077 is taken by Service {}/osprey", namespace.name());
         if said.warnings.iter().any(|text| text.contains(&owner)) {
             return;
         }
@@ -97,10 +98,10 @@ async fn a_health_check_port_is_taken() {
 #[tokio::test]
 async fn refused_creations_use_up_nothing() {
     let namespace = namespace().await;
-    let taken = with_ports("taken", "NodePort", &json!([{"port": 80, "nodePort": 31_010}]));
+    let taken = with_ports("taken", "NodePort", &json!([{"port": 80, "nodePort": 30_010}]));
     create(&namespace, &taken).await.accepted().unwrap();
     for _ in 0..50 {
-        let ports = json!([{"name": "a", "port": 80, "nodePort": 31_010}, {"name": "b", "port": 81}]);
+        let ports = json!([{"name": "a", "port": 80, "nodePort": 30_010}, {"name": "b", "port": 81}]);
         let mut kite = with_ports("kite", "LoadBalancer", &ports);
         kite["spec"]["externalTrafficPolicy"] = json!("Local");
         assert_eq!(create(&namespace, &kite).await.code.as_u16(), 422);
@@ -118,12 +119,12 @@ async fn tcp_and_udp_share_a_number_within_one_service_only() {
             |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol, "nodePort": number});
         with_ports(name, "NodePort", &json!([entry("dns-tcp", "TCP"), entry("dns", "UDP")]))
     };
-    let hobby = create(&namespace, &both("hobby", 31_053)).await.accepted().unwrap();
-    assert_eq!(values(&hobby).1, BTreeSet::from([31_053]));
+    let hobby = create(&namespace, &both("hobby", 30_053)).await.accepted().unwrap();
+    assert_eq!(values(&hobby).1, BTreeSet::from([30_053]));
     let buzzard = with_ports(
         "buzzard",
         "NodePort",
-        &json!([{"port": 53, "protocol": "UDP", "nodePort": 31_053}]),
+        &json!([{"port": 53, "protocol": "UDP", "nodePort": 30_053}]),
     );
     assert_eq!(create(&namespace, &buzzard).await.code.as_u16(), 422);
     let goshawk = create(&namespace, &both("goshawk", 0)).await.accepted().unwrap();
@@ -142,9 +143,9 @@ async fn dry_runs_use_up_nothing() {
     }
     // The other tests of this process take some, too, but not sixty.
     assert!(used().await - before < 40.0);
-    let taken = with_ports("taken", "NodePort", &json!([{"port": 80, "nodePort": 31_220}]));
+    let taken = with_ports("taken", "NodePort", &json!([{"port": 80, "nodePort": 30_020}]));
     create(&namespace, &taken).await.accepted().unwrap();
-    let again = with_ports("again", "NodePort", &json!([{"port": 80, "nodePort": 31_220}]));
+    let again = with_ports("again", "NodePort", &json!([{"port": 80, "nodePort": 30_020}]));
     assert_eq!(post(&namespace, &again, "?dryRun=All").await.code.as_u16(), 422);
 }
 
@@ -182,7 +183,7 @@ async fn a_service_that_becomes_external_and_back_has_an_address_when_it_needs_o
 async fn a_replacement_keeps_what_it_leaves_out() {
     let namespace = namespace().await;
     let ports =
-        json!([{"name": "http", "port": 80, "nodePort": 31_080}, {"name": "https", "port": 443, "nodePort": 31_043}]);
+        json!([{"name": "http", "port": 80, "nodePort": 30_080}, {"name": "https", "port": 443, "nodePort": 30_043}]);
     let mut fulmar = with_ports("fulmar", "NodePort", &ports);
     fulmar["spec"]["clusterIP"] = json!("10.96.40.80");
     create(&namespace, &fulmar).await.accepted().unwrap();
@@ -196,31 +197,31 @@ async fn a_replacement_keeps_what_it_leaves_out() {
         .iter()
         .map(|port| port["nodePort"].clone())
         .collect();
-    assert_eq!(numbers, [json!(31_043), json!(31_080)]);
+    assert_eq!(numbers, [json!(30_043), json!(30_080)]);
 }
 
 /// B48: with allocation switched off a number can be taken away, and one that is written down is held.
 #[tokio::test]
 async fn allocation_of_node_ports_can_be_switched_off() {
     let namespace = namespace().await;
-    let skua = with_ports("skua", "LoadBalancer", &json!([{"port": 80, "nodePort": 31_021}]));
+    let skua = with_ports("skua", "LoadBalancer", &json!([{"port": 80, "nodePort": 30_021}]));
     create(&namespace, &skua).await.accepted().unwrap();
     let off = json!({"spec": {"allocateLoadBalancerNodePorts": false, "ports": [{"port": 80, "nodePort": 0}]}});
     let stored = patch(&namespace, "skua", &off).await.accepted().unwrap();
     assert_eq!(values(&stored).1, BTreeSet::new(), "{stored}");
     create_soon(
         &namespace,
-        &with_ports("other", "NodePort", &json!([{"port": 80, "nodePort": 31_021}])),
+        &with_ports("other", "NodePort", &json!([{"port": 80, "nodePort": 30_021}])),
     )
     .await;
     let mut kept = with_ports(
         "kept",
         "LoadBalancer",
-        &json!([{"name": "a", "port": 80, "nodePort": 31_022}, {"name": "b", "port": 81}]),
+        &json!([{"name": "a", "port": 80, "nodePort": 30_022}, {"name": "b", "port": 81}]),
     );
     kept["spec"]["allocateLoadBalancerNodePorts"] = json!(false);
     let stored = create(&namespace, &kept).await.accepted().unwrap();
-    assert_eq!(values(&stored).1, BTreeSet::from([31_022]), "{stored}");
+    assert_eq!(values(&stored).1, BTreeSet::from([30_022]), "{stored}");
 }
 
 /// B50: whatever a patch makes of the list, the books follow what is stored.
@@ -230,18 +231,18 @@ async fn the_books_follow_what_a_patch_has_left() {
     let auk = with_ports(
         "auk",
         "NodePort",
-        &json!([{"port": 5353, "protocol": "UDP", "nodePort": 31_035}]),
+        &json!([{"port": 5353, "protocol": "UDP", "nodePort": 30_035}]),
     );
     create(&namespace, &auk).await.accepted().unwrap();
-    let left = json!({"spec": {"ports": [{"port": 5353, "protocol": "TCP", "nodePort": 31_036}]}});
+    let left = json!({"spec": {"ports": [{"port": 5353, "protocol": "TCP", "nodePort": 30_036}]}});
     let stored = patch(&namespace, "auk", &left).await.accepted().unwrap();
-    assert_eq!(values(&stored).1, BTreeSet::from([31_036]));
+    assert_eq!(values(&stored).1, BTreeSet::from([30_036]));
     create_soon(
         &namespace,
-        &with_ports("free", "NodePort", &json!([{"port": 80, "nodePort": 31_035}])),
+        &with_ports("free", "NodePort", &json!([{"port": 80, "nodePort": 30_035}])),
     )
     .await;
-    let held = with_ports("held", "NodePort", &json!([{"port": 80, "nodePort": 31_036}]));
+    let held = with_ports("held", "NodePort", &json!([{"port": 80, "nodePort": 30_036}]));
     assert_eq!(create(&namespace, &held).await.code.as_u16(), 422);
 }
 
