@@ -174,6 +174,7 @@ impl Admission {
         let terms = Terms {
             allocate: self.settings.allocate,
             is_live,
+            is_update: old.is_some(),
             dry_run: request.dry_run.unwrap_or_default(),
             random: rand::random(),
             now,

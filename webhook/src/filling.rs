@@ -66,6 +66,8 @@ pub(crate) struct Terms {
     pub allocate: Allocate,
     /// All that choices rest on is known.
     pub is_live: bool,
+    /// A stored Service is changed.
+    pub is_update: bool,
     /// Nothing will be stored, so nothing is kept.
     pub dry_run: bool,
     /// Uniform over all of `u64`.
@@ -127,6 +129,7 @@ fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) 
     let Terms {
         allocate,
         is_live,
+        is_update,
         dry_run,
         random,
         now,
@@ -155,6 +158,9 @@ fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) 
     let choice = if dry_run {
         book.peek(wish.key, source, random, now)
     } else {
+        if is_update {
+            book.renounce(wish.key, now);
+        }
         book.choose(wish.key, source, random, now)
     };
     match choice {

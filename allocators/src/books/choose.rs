@@ -116,6 +116,18 @@ impl<V: Value> Book<V> {
         }
     }
 
+    /// Whatever was chosen for this must not be given to it again: an update is tried again after a conflict, and the apiserver may have
+    /// reserved the value in the first round, for good as far as anybody can see.
+    pub fn renounce(&mut self, key: &ChoiceKey, now: Instant) {
+        self.advance(now);
+        let Some(value) = self.asked.get(key).copied() else {
+            return;
+        };
+        self.unpend(value);
+        // An address that was reserved is shown by its IPAddress by then.
+        self.quarantine(value, now + self.rules.unconfirmed.max(self.rules.after_release));
+    }
+
     /// The validating call has seen this value in the final object: the apiserver has reserved it. What another replica chose is kept
     /// here too from now on.
     pub fn confirm(&mut self, key: &ChoiceKey, value: V, now: Instant) {

@@ -55,8 +55,9 @@ fn web(ports: &Value) -> Service {
 fn terms(now: Instant) -> Terms {
     Terms {
         allocate: Allocate::All,
-        // `filled` asks the ledger.
+        // `filled` knows these two.
         is_live: false,
+        is_update: false,
         dry_run: false,
         random: 0x9e37_79b9_7f4a_7c15,
         now,
@@ -71,6 +72,7 @@ fn filled(ledger: &mut Ledger, new: &Service, old: Option<&Service>, terms: Term
     let asker = Asker::new(&request, new);
     let terms = Terms {
         is_live: ledger.waits_for(terms.now).is_none(),
+        is_update: old.is_some(),
         ..terms
     };
     fill(ledger, &asker, new, old, terms)
@@ -279,6 +281,21 @@ fn the_same_service_gets_the_same_values_again() {
         ..terms(now)
     };
     assert_eq!(patched(&filled(&mut ledger, &new, None, other)), first);
+}
+
+/// spec/allocation.md 1.7 (3): after a conflict the apiserver asks again, and what it reserved for the first round is taken.
+#[test]
+fn an_update_that_is_tried_again_gets_other_values() {
+    let begun = Instant::now();
+    let mut ledger = ledger(&[V4], begun);
+    let old = spec(&json!({"type": "ExternalName", "externalName": "a.example", "ports": [{"port": 80}]}));
+    let (new, now) = (web(&json!([{"port": 80}])), at(begun, 11));
+    let round = |ledger: &mut Ledger, now| patched(&filled(ledger, &new, Some(&old), terms(now)));
+    let (first, second) = (round(&mut ledger, now), round(&mut ledger, now));
+    assert_eq!((first.len(), second.len()), (3, 3));
+    for (first, second) in first.iter().zip(&second) {
+        assert_ne!(first.1, second.1, "{}", first.0);
+    }
 }
 
 #[test]
