@@ -8,6 +8,7 @@
 //! ```
 //!
 //! * [`address`]: the text of addresses and CIDRs, in the one form that is stored.
+//! * [`balancers`]: LoadBalancer addresses.
 //! * [`books`]: every value of the ranges with its state, and the choice of the next one at admission.
 //! * [`cluster_ips`]: the books of both IP families.
 //! * [`freshness`]: whether what a watch has told is recent enough to choose by.
@@ -20,6 +21,7 @@
 //! * [`value`]: what a range is made of: addresses of either family, nodePorts.
 
 pub mod address;
+pub mod balancers;
 pub mod books;
 pub mod cluster_ips;
 pub mod freshness;

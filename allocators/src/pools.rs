@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::parse::{FieldError, parse_cluster_ip_pool, parse_node_port_pool};
+pub use self::parse::{FieldError, parse_cluster_ip_pool, parse_load_balancer_pool, parse_node_port_pool};
 pub use self::settle::{Settled, settle};
 
 use crate::interval::Segments;
@@ -85,6 +85,20 @@ pub struct ClusterIpHoldings {
     pub ipv4: Holdings<Ipv4Addr>,
     /// Of IPv6.
     pub ipv6: Holdings<Ipv6Addr>,
+}
+
+/// A LoadBalancerPool's values.
+pub type LoadBalancerHoldings = ClusterIpHoldings;
+
+/// `spec.firstLast` of a LoadBalancerPool: the first and the last address of each CIDR, which some networks treat as their own. Of ranges
+/// that are written as FIRST-LAST, and of networks of one or two addresses, nothing is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstLast {
+    /// They are not given.
+    #[default]
+    Reserve,
+    /// They are addresses like others.
+    Allow,
 }
 
 /// A NodePortPool's values.

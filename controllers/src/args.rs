@@ -14,6 +14,7 @@ use crate::gate::Mode;
 mod audit;
 mod controllers;
 mod explain;
+mod load_balancer;
 mod pools;
 mod ranges;
 mod sizes;
@@ -23,6 +24,7 @@ mod webhook;
 pub use audit::AuditArgs;
 pub use controllers::Controllers;
 pub use explain::{ExplainArgs, Form, Named};
+pub use load_balancer::{LoadBalancerArgs, Product};
 pub use pools::PoolsArgs;
 pub use ranges::RangeArgs;
 pub use sizes::SizeArgs;
@@ -105,6 +107,10 @@ pub struct RunArgs {
     /// Leader election.
     #[command(flatten)]
     pub leader_election: LeaderElectionArgs,
+
+    /// LoadBalancer addresses.
+    #[command(flatten)]
+    pub load_balancer: LoadBalancerArgs,
 
     /// Admission.
     #[command(flatten)]
@@ -265,6 +271,12 @@ mod tests {
                 "--leader-elect-renew-deadline=20s",
                 "--leader-elect-renew-deadline",
                 "--leader-elect-lease-duration",
+            ),
+            ("--load-balancer-class=a b", "--load-balancer-class", "svcplane.io/lb"),
+            (
+                "--load-balancer-annotations=metal",
+                "--load-balancer-annotations",
+                "metallb",
             ),
             ("--webhook-peers=a,b", "--webhook-peers", "--webhook-self"),
             ("--webhook-service=svcplane", "--webhook-service", "NAMESPACE/NAME"),

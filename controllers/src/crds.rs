@@ -2,13 +2,13 @@
 
 use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
-use svcplane_webhook::pools::{ClusterIPPool, NodePortPool};
+use svcplane_webhook::pools::{ClusterIPPool, LoadBalancerPool, NodePortPool};
 
 /// A List of them, for `kubectl apply -f -`.
 pub fn crds() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "List",
-        "items": [ClusterIPPool::crd(), NodePortPool::crd()],
+        "items": [ClusterIPPool::crd(), LoadBalancerPool::crd(), NodePortPool::crd()],
     })
 }

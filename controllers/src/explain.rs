@@ -27,10 +27,12 @@ mod text;
 mod visible;
 
 use crate::args::{ExplainArgs, Form};
+use crate::loadbalancer::{self, Choice};
 use crate::start;
 use objects::Objects;
 use report::Report;
 pub use style::Style;
+use svcplane_allocators::service::ServiceKey;
 
 /// What the controllers' flags say about sizes.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +62,12 @@ pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, Stri
         max_endpoints_per_slice: args.sizes.max_endpoints_per_slice.into(),
         mirroring_max_endpoints_per_subset: args.sizes.mirroring_max_endpoints_per_subset.into(),
     };
-    let report = Report::of(&objects, &limits, &args.cluster_domain);
+    let mut report = Report::of(&objects, &limits, &args.cluster_domain);
+    if report.service.kind == "LoadBalancer" {
+        let desk = loadbalancer::read(&client, args.load_balancer.scope()).await?;
+        let name = ServiceKey::new(key.namespace, key.name);
+        report.load_balancer_address = desk.and_then(|desk| Choice::of(&desk, &name));
+    }
     let text = match args.output {
         Form::Text => text::render(&report, style),
         Form::Json => serde_json::to_string_pretty(&report).map_err(|error| error.to_string())? + "\n",

@@ -20,6 +20,7 @@
 //! * [`gate`]: may this process write now?
 //! * [`index`]: what is stored, and who is affected by a change.
 //! * [`leadership`]: the life of a term.
+//! * [`loadbalancer`]: addresses of Services of type LoadBalancer.
 //! * [`metrics`]: what the controllers count.
 //! * [`mirroring`]: what the slices of hand-made Endpoints should be.
 //! * [`model`]: what the controllers know, in types that cannot be wrong.
@@ -52,6 +53,7 @@ pub mod first_look;
 pub mod gate;
 pub mod index;
 pub mod leadership;
+pub mod loadbalancer;
 pub mod metrics;
 pub mod mirroring;
 pub mod model;

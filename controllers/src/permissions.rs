@@ -105,12 +105,17 @@ pub async fn missing(client: &Client, rights: &[Right]) -> Result<Vec<Right>, Fa
     let answers = rights.iter().cloned().map(|right| {
         let (reviews, params) = (&reviews, &params);
         async move {
+            let (resource, subresource) = match right.resource.split_once('/') {
+                Some((resource, subresource)) => (resource, Some(subresource)),
+                None => (right.resource, None),
+            };
             let review = SelfSubjectAccessReview {
                 spec: SelfSubjectAccessReviewSpec {
                     resource_attributes: Some(ResourceAttributes {
                         verb: Some(right.verb.to_owned()),
                         group: Some(right.group.to_owned()),
-                        resource: Some(right.resource.to_owned()),
+                        resource: Some(resource.to_owned()),
+                        subresource: subresource.map(str::to_owned),
                         namespace: right.namespace.clone(),
                         ..ResourceAttributes::default()
                     }),

@@ -22,6 +22,7 @@ use svcplane_webhook::ledger::{Ledger, SharedLedger};
 use svcplane_webhook::pools::{ClusterIPPool, ClusterIPPoolStatus, NodePortPool, NodePortPoolStatus, PoolNumbers};
 
 use self::compute::{Facts, numbers};
+pub(crate) use self::compute::{Holds, condition, conflict};
 
 /// How often is looked; so one pool is written at most as often, however many Services come and go.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -35,6 +36,18 @@ struct Shown {
     facts: Facts,
     first: Option<PoolNumbers>,
     second: Option<PoolNumbers>,
+}
+
+/// What is shown is of a generation of the spec.
+pub(crate) trait Generation: PartialEq {
+    /// Which one.
+    fn generation(&self) -> i64;
+}
+
+impl Generation for Shown {
+    fn generation(&self) -> i64 {
+        self.facts.generation
+    }
 }
 
 /// The pools of both kinds by name, as they were last found or made to be.
@@ -96,19 +109,23 @@ pub async fn keep(client: Client, ledger: SharedLedger, term: TermHandle) {
 }
 
 fn conditions(shown: &Shown, before: Option<&[Condition]>) -> Vec<Condition> {
-    // Seconds are all that the API keeps.
-    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH);
-    shown.facts.conditions(before.unwrap_or_default(), &Time(now))
+    shown.facts.conditions(before.unwrap_or_default(), &now())
+}
+
+/// In seconds, which are all that the API keeps.
+pub(crate) fn now() -> Time {
+    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Writes what differs from what was found there last. `make`: the status, unless it is stored already.
-async fn settle<K, S>(
+pub(crate) async fn settle<K, G, S>(
     api: &Api<K>,
-    due: BTreeMap<String, Shown>,
-    kept: &mut BTreeMap<String, Shown>,
-    make: impl Fn(&K, &Shown) -> Option<S>,
+    due: BTreeMap<String, G>,
+    kept: &mut BTreeMap<String, G>,
+    make: impl Fn(&K, &G) -> Option<S>,
 ) -> Result<(), Failure>
 where
+    G: Generation,
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     S: Serialize,
 {
@@ -120,7 +137,7 @@ where
         let Some(stored) = call(RESPONSE_HEAD_LIMIT, api.get_opt(&name)).await? else {
             continue;
         };
-        if stored.meta().generation != Some(shown.facts.generation) {
+        if stored.meta().generation != Some(shown.generation()) {
             // The watch has yet to show it.
             continue;
         }

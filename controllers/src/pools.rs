@@ -11,17 +11,20 @@ pub use self::who::Wanted;
 use self::report::Report;
 use crate::args::{Form, PoolsArgs};
 use crate::explain::Style;
+use crate::loadbalancer;
 use crate::start;
 
 /// Reads the cluster and reports. The error is one line.
 pub async fn pools(args: &PoolsArgs, style: Style) -> Result<String, String> {
     let client = start::connect(args.kubeconfig.as_deref(), "svcplane-pools").await?;
     let ledger = Box::pin(gather::gather(&client, args.ranges.ranges())).await?;
+    let desk = loadbalancer::read(&client, args.load_balancer.scope()).await?;
+    let desk = desk.as_ref();
     let rendered = match (args.output, args.who) {
-        (Form::Text, None) => Ok(text::report(&Report::of(&ledger), style)),
-        (Form::Json, None) => serde_json::to_string_pretty(&Report::of(&ledger)),
-        (Form::Text, Some(value)) => Ok(text::who(&who::find(&ledger, value))),
-        (Form::Json, Some(value)) => serde_json::to_string_pretty(&who::find(&ledger, value)),
+        (Form::Text, None) => Ok(text::report(&Report::of(&ledger, desk), style)),
+        (Form::Json, None) => serde_json::to_string_pretty(&Report::of(&ledger, desk)),
+        (Form::Text, Some(value)) => Ok(text::who(&who::find(&ledger, desk, value))),
+        (Form::Json, Some(value)) => serde_json::to_string_pretty(&who::find(&ledger, desk, value)),
     };
     let mut rendered = rendered.map_err(|error| error.to_string())?;
     if !rendered.ends_with('\n') {

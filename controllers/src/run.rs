@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use parking_lot::Mutex;
 use prometheus::Registry;
+use svcplane_allocators::service::ServiceKey;
 use svcplane_runtime::admin::{AdminServer, DebugServer, Probes};
 use svcplane_runtime::client;
 use svcplane_runtime::events::{self, EventWriter};
@@ -17,6 +18,7 @@ use svcplane_runtime::queue::{Backoff, Queue};
 use svcplane_runtime::readiness::Readiness;
 use svcplane_runtime::supervise::{Supervisor, TaskFailure};
 use svcplane_runtime::watch::{self, Pulse};
+use svcplane_webhook::pools::PoolUsers;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RunArgs;
@@ -28,6 +30,7 @@ use crate::first_look::FirstLook;
 use crate::gate::Gate;
 use crate::index::Index;
 use crate::leadership::{lead, resync};
+use crate::loadbalancer::{LoadBalancers, Settings};
 use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
@@ -79,19 +82,15 @@ struct Stops {
 pub async fn run(args: RunArgs) -> Result<(), RunError> {
     let told_to_stop = told_to_stop().map_err(because)?;
     let (mut tasks, stops) = (Supervisor::new(), Stops::default());
-    let mut queue = None;
+    let mut queues = Queues::default();
     let outcome = tokio::select! {
         signal = told_to_stop => {
             tracing::info!(signal, "stopping");
             Ok(())
         }
-        error = serve(&args, &mut tasks, &stops, &mut queue) => Err(error),
+        error = serve(&args, &mut tasks, &stops, &mut queues) => Err(error),
     };
-    if let Some(queue) = queue {
-        queue.close();
-        // What is late is cut off with its worker.
-        let _ = tokio::time::timeout(DRAIN_LIMIT, queue.idle()).await;
-    }
+    queues.drain().await;
     for token in [&stops.work, &stops.election, &stops.rest] {
         if let Err(failure) = tasks.stop(token, STOP_LIMIT).await
             && !matches!(failure, TaskFailure::Overdue { .. })
@@ -105,20 +104,40 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
 
 type WorkQueue = Queue<crate::model::ObjectKey>;
 
+/// What workers draw from.
+#[derive(Default)]
+struct Queues {
+    endpoints: Option<WorkQueue>,
+    load_balancers: Option<Queue<ServiceKey>>,
+}
+
+impl Queues {
+    /// Takes nothing more in, and waits for the writes in flight.
+    async fn drain(self) {
+        let idle = async {
+            if let Some(queue) = &self.endpoints {
+                queue.idle().await;
+            }
+            if let Some(queue) = &self.load_balancers {
+                queue.idle().await;
+            }
+        };
+        self.endpoints.iter().for_each(Queue::close);
+        self.load_balancers.iter().for_each(Queue::close);
+        // What is late is cut off with its worker.
+        let _ = tokio::time::timeout(DRAIN_LIMIT, idle).await;
+    }
+}
+
 /// Starts everything and waits for the first thing to fail.
-async fn serve(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut Option<WorkQueue>) -> RunError {
+async fn serve(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut Queues) -> RunError {
     match build(args, tasks, stops, work).await {
         Ok(()) => because(tasks.failed().await),
         Err(error) => error,
     }
 }
 
-async fn build(
-    args: &RunArgs,
-    tasks: &mut Supervisor,
-    stops: &Stops,
-    work: &mut Option<WorkQueue>,
-) -> Result<(), RunError> {
+async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut Queues) -> Result<(), RunError> {
     let registry = Registry::new();
     let metrics = Metrics::new(registry.clone(), start::build_info()).map_err(because)?;
     let config = client::load_config(args.kubeconfig.as_deref()).await.map_err(because)?;
@@ -144,9 +163,26 @@ async fn build(
     registry.register(Box::new(collector)).map_err(because)?;
     let workers = args.tuning.workers(&args.controllers);
     let queue = Queue::new(RETRY, workers.into(), metrics.workqueue("endpoint"));
-    *work = Some(queue.clone());
+    work.endpoints = Some(queue.clone());
     let (sink, waiting) = events::queue(&metrics);
     let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
+    let load_balancers = args.controllers.runs_load_balancers().then(|| {
+        LoadBalancers::new(Settings {
+            scope: args.load_balancer.scope(),
+            client: client.clone(),
+            term: term.clone(),
+            events: sink.clone(),
+            metrics: metrics.clone(),
+            registry: registry.clone(),
+        })
+    });
+    let load_balancers = load_balancers.transpose().map_err(because)?;
+    if let Some(load_balancers) = &load_balancers {
+        work.load_balancers = Some(load_balancers.queue());
+        if let Some(webhook) = &mut webhook {
+            webhook.ask(Arc::clone(load_balancers) as Arc<dyn PoolUsers>);
+        }
+    }
     let desk = Desk {
         index: Arc::clone(&index),
         gate: Gate::new(term.clone(), args.mode),
@@ -195,6 +231,9 @@ async fn build(
     watches.start_all(tasks, &stops.rest, &synced, kinds.slices.as_ref());
     if let Some(webhook) = webhook {
         webhook.start(watches, term.clone(), tasks, &stops.rest);
+    }
+    if let Some(load_balancers) = load_balancers {
+        load_balancers.start(style, tasks, &stops.work, &stops.rest);
     }
     tasks.spawn("events", &stops.rest, events.run(stops.rest.clone()));
     if let Some(election) = election {

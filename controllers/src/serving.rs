@@ -14,6 +14,7 @@ use svcplane_webhook::admission::Admission;
 use svcplane_webhook::certificate::Certificates;
 use svcplane_webhook::ledger::{Kind, Ledger, SharedLedger};
 use svcplane_webhook::metrics::WebhookMetrics;
+use svcplane_webhook::pools::PoolUsers;
 use svcplane_webhook::server::Server;
 use tokio_util::sync::CancellationToken;
 
@@ -86,6 +87,11 @@ impl Webhook {
     /// Where the watch of Services tells what it sees.
     pub fn services(&self) -> Arc<Mutex<Intake<WireService>>> {
         Arc::new(Mutex::new(Intake::new(Arc::clone(&self.ledger))))
+    }
+
+    /// LoadBalancerPools are judged by what this one knows.
+    pub fn ask(&mut self, pool_users: Arc<dyn PoolUsers>) {
+        self.admission = self.admission.clone().with_pool_users(pool_users);
     }
 
     /// The books, to look at.

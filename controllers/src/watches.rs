@@ -100,6 +100,7 @@ impl Watches {
             Selection {
                 style: self.style,
                 labels,
+                fields: None,
             },
             self.metrics.watch(K::RESOURCE),
             ready.clone(),

@@ -14,6 +14,7 @@ use svcplane_tests::svcplane;
 const SOON: Duration = Duration::from_secs(20);
 const README: &str = include_str!("../../README.md");
 const FIELD_BUGS: &str = include_str!("../../docs/field-bugs.md");
+const LOAD_BALANCERS: &str = include_str!("../../docs/loadbalancer.md");
 const DIFFERENCES: &str = include_str!("../../docs/differences.md");
 const TARGETS: &str = include_str!("../Cargo.toml");
 
@@ -76,6 +77,23 @@ fn every_test_that_is_said_to_hold_a_field_bug_exists() {
         let found = source(target).contains(&format!("fn {name}("));
         assert!(found, "{target}: {function}");
     }
+}
+
+#[test]
+fn every_feature_of_load_balancers_names_tests_that_exist() {
+    let rows = LOAD_BALANCERS.lines().filter(|line| line.contains(" | Y | "));
+    let mut named = 0;
+    for row in rows {
+        let held_by = row.trim_end_matches('|').rsplit(" | ").next().unwrap();
+        let tests: Vec<_> = held_by.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "no test: {row}");
+        for test in tests {
+            let (target, name) = test.split_once(": ").unwrap();
+            assert!(source(target).contains(&format!("fn {name}(")), "{test}: {row}");
+            named += 1;
+        }
+    }
+    assert!(named > 30, "{named} tests are named");
 }
 
 /// All Rust sources below this directory, one after another.

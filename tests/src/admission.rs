@@ -83,7 +83,7 @@ impl Credentials {
                 &["services"],
             )];
             if path == "validate" {
-                let pools = ["clusterippools", "nodeportpools"];
+                let pools = ["clusterippools", "loadbalancerpools", "nodeportpools"];
                 webhooks.push(self.entry("pools.svcplane.io", address, path, "svcplane.io", "v1alpha1", &pools));
             }
             let configuration = json!({
@@ -100,10 +100,16 @@ impl Credentials {
     }
 
     fn entry(&self, name: &str, address: &str, path: &str, group: &str, version: &str, resources: &[&str]) -> Value {
+        // A pool in use is not deleted by mistake.
+        let operations = if group.is_empty() {
+            vec!["CREATE", "UPDATE"]
+        } else {
+            vec!["CREATE", "UPDATE", "DELETE"]
+        };
         json!({
             "name": name,
             "clientConfig": {"url": format!("https://{address}/{path}"), "caBundle": self.ca},
-            "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE", "UPDATE"], "resources": resources}],
+            "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources}],
             "namespaceSelector": {"matchExpressions":
                 [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}]},
             "failurePolicy": "Ignore",

@@ -2,6 +2,7 @@
 
 mod admission;
 mod explain;
+mod load_balancer;
 pub mod screen;
 pub mod slices;
 mod stage;
@@ -60,7 +61,7 @@ async fn stay(screen: &Screen, stage: &Stage) {
     line("The cluster stays up until Ctrl-C. In another terminal:");
     line(format_args!("  alias k='{kubectl}'"));
     line("  k get endpoints,endpointslices -A");
-    line("  k get clusterippools,nodeportpools");
+    line("  k get clusterippools,nodeportpools,loadbalancerpools");
     for (name, log) in stage.logs() {
         line(format_args!(
             "  tail -f {}    # {name}: its first lines name the addresses of /metrics and /debug/state",

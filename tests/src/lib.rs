@@ -9,6 +9,7 @@
 //! Nothing here outlives the process that uses it, however that process ends: see [`process`].
 
 pub mod admission;
+pub mod balanced;
 pub mod balancer;
 pub mod bench;
 pub mod binaries;

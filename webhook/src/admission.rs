@@ -1,5 +1,6 @@
 //! From the body of a request to the answer, without a byte of I/O.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
@@ -11,6 +12,7 @@ use crate::judge::judge;
 use crate::ledger::{Ledger, SharedLedger};
 use crate::metrics::WebhookMetrics;
 use crate::policy::ExternalIps;
+use crate::pools::PoolUsers;
 use crate::remarks::remarks;
 use crate::review::{Answer, NotAReview, Refusal, Request};
 use crate::service::Service;
@@ -66,6 +68,7 @@ pub struct Admission {
     settings: Settings,
     metrics: WebhookMetrics,
     ledger: Option<SharedLedger>,
+    pool_users: Option<Arc<dyn PoolUsers>>,
 }
 
 impl Admission {
@@ -75,6 +78,16 @@ impl Admission {
             settings,
             metrics,
             ledger,
+            pool_users: None,
+        }
+    }
+
+    /// The same; LoadBalancerPools are judged beside the others and beside those who use them, which this one knows.
+    #[must_use]
+    pub fn with_pool_users(self, pool_users: Arc<dyn PoolUsers>) -> Self {
+        Self {
+            pool_users: Some(pool_users),
+            ..self
         }
     }
 
@@ -96,13 +109,12 @@ impl Admission {
         Ok(answer.into_review(&request.uid)?)
     }
 
-    /// The answer to one request. What is not the creation or change of a Service is allowed: nothing that heals a cluster
+    /// The answer to one request. What is not the creation or change of a Service, nor about a pool, is allowed: nothing that heals a cluster
     /// may depend on us.
     pub fn answer(&self, endpoint: Endpoint, request: &Request<'_>) -> Answer {
         let changes = matches!(&*request.operation, "CREATE" | "UPDATE");
         let Some(object) = request.object.filter(|_| changes && request.is_service()) else {
-            let pool = pools::review(request).filter(|_| changes);
-            return pool.unwrap_or_default();
+            return pools::review(request, self.pool_users.as_deref()).unwrap_or_default();
         };
         let read = Self::read(object, "object").and_then(|new| {
             let old = request.old_object.map(|old| Self::read(old, "oldObject")).transpose()?;

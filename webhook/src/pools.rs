@@ -1,13 +1,20 @@
-//! The custom resources `ClusterIPPool` and `NodePortPool`: their schema, and what is read from them.
+//! The custom resources `ClusterIPPool`, `LoadBalancerPool` and `NodePortPool`: their schema, and what is read from them.
 //!
 //! The schema is made from these types, so the words of their comments are what `kubectl explain` shows.
 
 // Each column of `kubectl get` has a type.
 #![allow(clippy::duplicated_attributes)]
 
+mod balancer;
+mod guard;
 mod read;
 mod review;
 
+pub use self::balancer::{
+    IpMode, LoadBalancerPool, LoadBalancerPoolSpec, LoadBalancerPoolStatus, OnRemoval, Order, ServedPool,
+    read_load_balancer_pool,
+};
+pub use self::guard::{ALLOW_STRANDING, PoolUsers};
 pub use self::read::{Labels, Pool, Selection, read_cluster_ip_pool, read_node_port_pool};
 pub use self::review::review;
 
@@ -101,7 +108,7 @@ pub struct NodePortPoolSpec {
     pub pool: PoolSpec,
 }
 
-/// What the pools of both kinds have in common.
+/// What the pools of all kinds have in common.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolSpec {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use thiserror::Error;
 
-use super::{ClusterIpHoldings, Holdings, NodePortHoldings, PoolSpec};
+use super::{ClusterIpHoldings, FirstLast, Holdings, LoadBalancerHoldings, NodePortHoldings, PoolSpec};
 use crate::address::{parse_address, parse_cidr};
 use crate::interval::{Interval, Segments};
 use crate::service::ServiceKey;
@@ -26,8 +26,27 @@ pub struct FieldError {
 
 /// The values of a ClusterIPPool.
 pub fn parse_cluster_ip_pool(spec: &PoolSpec) -> Result<ClusterIpHoldings, Vec<FieldError>> {
+    parse_address_pool(spec, parse_addresses)
+}
+
+/// The values of a LoadBalancerPool.
+pub fn parse_load_balancer_pool(
+    spec: &PoolSpec,
+    first_last: FirstLast,
+) -> Result<LoadBalancerHoldings, Vec<FieldError>> {
+    parse_address_pool(spec, |text| {
+        let addresses = parse_addresses(text)?;
+        let is_network = text.contains('/') && first_last == FirstLast::Reserve;
+        Ok(if is_network { addresses.within() } else { addresses })
+    })
+}
+
+fn parse_address_pool(
+    spec: &PoolSpec,
+    range: impl Fn(&str) -> Result<Addresses, String>,
+) -> Result<ClusterIpHoldings, Vec<FieldError>> {
     let mut errors = Vec::new();
-    let ranges = read_all("spec.ranges", &spec.ranges, parse_addresses, &mut errors);
+    let ranges = read_all("spec.ranges", &spec.ranges, range, &mut errors);
     let excluded = read_all("spec.excluded", &spec.excluded, parse_addresses, &mut errors);
     let value = |text: &str| parse_address(text).map_err(|error| error.to_string());
     let reservations = read_reservations(spec, value, &mut errors);
@@ -87,6 +106,14 @@ enum Addresses {
 }
 
 impl Addresses {
+    /// Without the first and the last address, if there are others.
+    fn within(self) -> Self {
+        match self {
+            Self::V4(interval) => Self::V4(within(interval)),
+            Self::V6(interval) => Self::V6(within(interval)),
+        }
+    }
+
     fn ipv4(&self) -> Option<Interval<Ipv4Addr>> {
         match self {
             Self::V4(interval) => Some(*interval),
@@ -100,6 +127,12 @@ impl Addresses {
             Self::V6(interval) => Some(*interval),
         }
     }
+}
+
+fn within<V: Value>(interval: Interval<V>) -> Interval<V> {
+    let ends = interval.first().next().zip(interval.last().previous());
+    let inner = ends.and_then(|(first, last)| Interval::new(first, last));
+    inner.unwrap_or(interval)
 }
 
 const REVERSED: &str = "must not end below its start";

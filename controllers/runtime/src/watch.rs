@@ -47,6 +47,8 @@ pub struct Selection {
     pub style: ListStyle,
     /// Label selector; `None` = everything.
     pub labels: Option<String>,
+    /// Field selector; `None` = everything.
+    pub fields: Option<String>,
 }
 
 /// The apiserver's newest state is older than one that it has shown, as after etcd was restored from a backup. It would let a watch wait
@@ -196,6 +198,7 @@ fn version(text: Option<&str>) -> u64 {
 fn config(selection: &Selection) -> watcher::Config {
     let config = watcher::Config {
         label_selector: selection.labels.clone(),
+        field_selector: selection.fields.clone(),
         ..watcher::Config::default().timeout(u32::try_from(WATCH_TIMEOUT.as_secs()).unwrap_or(60))
     };
     match selection.style {

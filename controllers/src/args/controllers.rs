@@ -3,20 +3,29 @@
 use std::str::FromStr;
 
 use crate::controller::Controller;
+use crate::loadbalancer;
 
 /// Which controllers run, by kube-controller-manager's rule: what is named is on, what is named with `-` is off, and `*` decides the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(Vec<String>);
 
 impl Controllers {
-    /// Those that are to run.
+    /// Those of them that keep endpoints: kube-controller-manager has them too, and `--mode` governs them.
     pub fn running(&self) -> Vec<Controller> {
         Controller::ALL.into_iter().filter(|known| self.runs(*known)).collect()
     }
 
     /// Is this one to run?
     pub fn runs(&self, controller: Controller) -> bool {
-        let name = controller.as_str();
+        self.names(controller.as_str())
+    }
+
+    /// Is the one of LoadBalancer addresses to run?
+    pub fn runs_load_balancers(&self) -> bool {
+        self.names(loadbalancer::NAME)
+    }
+
+    fn names(&self, name: &str) -> bool {
         let mut all = false;
         for word in &self.0 {
             match word.as_str() {
@@ -41,7 +50,8 @@ impl FromStr for Controllers {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
-        let known = Controller::ALL.map(Controller::as_str);
+        let [endpoints, slices, mirroring] = Controller::ALL.map(Controller::as_str);
+        let known = [endpoints, slices, mirroring, loadbalancer::NAME];
         let there_are = || format!("there are: {}", known.join(", "));
         for word in &words {
             let name = word.strip_prefix('-').unwrap_or(word);
@@ -50,7 +60,7 @@ impl FromStr for Controllers {
             }
         }
         let controllers = Self(words);
-        if controllers.running().is_empty() {
+        if !known.iter().any(|name| controllers.names(name)) {
             return Err(format!("leaves none to run; {}", there_are()));
         }
         Ok(controllers)
@@ -83,13 +93,13 @@ mod tests {
             ("*,-nodes", "\"-nodes\" is no controller"),
             ("-endpoints-controller", "leaves none to run"),
             (
-                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
+                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller,-loadbalancer-controller",
                 "leaves none to run",
             ),
         ];
         for (text, why) in table {
             let error = text.parse::<Controllers>().unwrap_err();
-            let names = "endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller";
+            let names = "endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller, loadbalancer-controller";
             assert!(error.starts_with(why) && error.ends_with(names), "{text}: {error}");
         }
     }
@@ -102,6 +112,7 @@ mod tests {
                 "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
             ),
             ("endpointslice-controller", "*,-endpointslice-controller"),
+            ("loadbalancer-controller", "*"),
             (
                 "*,-endpointslice-controller",
                 "*,-endpoints-controller,-endpointslice-mirroring-controller",

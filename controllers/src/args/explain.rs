@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use svcplane_runtime::args::dns_subdomain;
 
-use super::SizeArgs;
+use super::{LoadBalancerArgs, SizeArgs};
 use crate::model::ObjectKey;
 
 /// See the module.
@@ -38,6 +38,10 @@ pub struct ExplainArgs {
     /// As the controllers have them.
     #[command(flatten)]
     pub sizes: SizeArgs,
+
+    /// As the controllers have them.
+    #[command(flatten)]
+    pub load_balancer: LoadBalancerArgs,
 }
 
 impl ExplainArgs {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Form, RangeArgs};
+use super::{Form, LoadBalancerArgs, RangeArgs};
 use crate::pools::Wanted;
 
 /// See the module.
@@ -14,13 +14,17 @@ pub struct PoolsArgs {
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Who has this ClusterIP or nodePort
+    /// Who has this ClusterIP, nodePort or LoadBalancer address
     #[arg(long, value_name = "VALUE")]
     pub who: Option<Wanted>,
 
     /// Form of the report
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     pub output: Form,
+
+    /// As the controllers have them.
+    #[command(flatten)]
+    pub load_balancer: LoadBalancerArgs,
 
     /// The values that there are.
     #[command(flatten)]

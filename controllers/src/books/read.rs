@@ -29,17 +29,25 @@ pub async fn pages<K>(api: &Api<K>, what: &str) -> Result<Option<Vec<K>>, String
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let (mut objects, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+    match listed(api, ListParams::default()).await {
+        Ok(objects) => Ok(Some(objects)),
+        Err(Failure::NotFound) => Ok(None),
+        Err(failure) => Err(format!("cannot read {what}: {failure}")),
+    }
+}
+
+/// What these parameters select, page by page.
+pub async fn listed<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, Failure>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let (mut objects, mut params) = (Vec::new(), params.limit(PAGE));
     loop {
-        let page = match call(LIMIT, api.list(&params)).await {
-            Ok(page) => page,
-            Err(Failure::NotFound) => return Ok(None),
-            Err(failure) => return Err(format!("cannot read {what}: {failure}")),
-        };
+        let page = call(LIMIT, api.list(&params)).await?;
         objects.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
-            None => return Ok(Some(objects)),
+            None => return Ok(objects),
         }
     }
 }

@@ -79,6 +79,7 @@ impl BookWatches {
             Selection {
                 style: self.style,
                 labels: Some(format!("{SERVICE_NAME_LABEL}={}", service.name)),
+                fields: None,
             },
             self.metrics.watch(NAME),
             Readiness::new(NAME),
@@ -97,6 +98,7 @@ impl BookWatches {
             Selection {
                 style: self.style,
                 labels: None,
+                fields: None,
             },
             self.metrics.watch(name),
             ready.clone(),

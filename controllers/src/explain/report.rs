@@ -15,6 +15,7 @@ use super::named_ports::NamedPorts;
 use super::objects::Objects;
 use super::pods::{self, SeenAs};
 use super::proxy::{self, Proxied};
+use crate::loadbalancer::Choice;
 
 /// The report. Programs read it as JSON. `null` = not known, because something may not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,6 +23,9 @@ use super::proxy::{self, Proxied};
 pub struct Report {
     /// The Service itself.
     pub service: About,
+    /// Its address from a LoadBalancerPool, if svcplane serves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer_address: Option<Choice>,
     /// Ports that lead to a name which none of its Pods has.
     pub unresolved_ports: Vec<String>,
     /// The Pods that it matches.
@@ -121,6 +125,7 @@ impl Report {
         let settled = |compared: &Vec<Compared>| compared.iter().all(is_settled);
         Self {
             service: about(objects),
+            load_balancer_address: None,
             unresolved_ports: ports.nowhere(),
             pods,
             near_misses_everywhere: objects.elsewhere.is_some(),

@@ -8,6 +8,7 @@ use super::objects::{GET_ENDPOINTS, LIST_PODS, LIST_SLICES, no_permission};
 use super::pods::{Mark, NOT_KNOWN, SeenAs, Verdict};
 use super::report::{About, Report};
 use super::style::{Colour, Style};
+use crate::loadbalancer::Choice;
 
 mod readers;
 
@@ -23,6 +24,8 @@ pub fn render(report: &Report, style: Style) -> String {
         style,
     };
     screen.service(report);
+    let address = report.load_balancer_address.as_ref();
+    screen.list("LoadBalancer address", address.map(Choice::lines).unwrap_or_default());
     screen.pods(report);
     screen.objects("Endpoints", report.endpoints.as_deref(), GET_ENDPOINTS, &report.service);
     screen.objects(

@@ -35,73 +35,96 @@ impl Facts {
 
     /// Its conditions. One that does not change keeps the time of its last transition.
     pub fn conditions(&self, before: &[Condition], now: &Time) -> Vec<Condition> {
-        let facts = [self.ready(), self.conflict(), self.exhausted()];
-        let condition = |(kind, holds, reason, message): (&str, bool, &str, String)| {
-            let status = if holds { "True" } else { "False" };
-            let known = before
-                .iter()
-                .find(|known| known.type_ == kind && known.status == status);
-            Condition {
-                type_: kind.into(),
-                status: status.into(),
-                reason: reason.into(),
-                message,
-                observed_generation: Some(self.generation),
-                last_transition_time: known.map_or_else(|| now.clone(), |known| known.last_transition_time.clone()),
-            }
-        };
-        facts.into_iter().map(condition).collect()
+        let facts = [self.ready(), conflict(&self.conflicts), self.exhausted()];
+        facts
+            .iter()
+            .map(|fact| condition(fact, self.generation, before, now))
+            .collect()
     }
 
-    fn ready(&self) -> (&'static str, bool, &'static str, String) {
+    fn ready(&self) -> Holds {
         match &self.outside {
-            _ if self.disabled => ("Ready", false, "Disabled", "spec.mode is Disabled".into()),
+            _ if self.disabled => Holds::of("Ready", false, "Disabled", "spec.mode is Disabled".into()),
             Some(values) => {
                 let message = format!("{values} lies in no range of the cluster that is ready, so it is not given");
-                ("Ready", false, "OutsideRange", message)
+                Holds::of("Ready", false, "OutsideRange", message)
             }
-            None => ("Ready", true, "InRange", String::new()),
+            None => Holds::of("Ready", true, "InRange", String::new()),
         }
     }
 
-    fn conflict(&self) -> (&'static str, bool, &'static str, String) {
-        let with = |(name, older): &(Arc<str>, bool)| {
-            let who = if *older {
-                "which is older and has them"
-            } else {
-                "which is younger and does without"
-            };
-            format!("pool {name:?}, {who}")
-        };
-        let with: Vec<String> = self.conflicts.iter().map(with).collect();
-        if with.is_empty() {
-            ("Conflict", false, "NoOverlap", String::new())
-        } else {
-            (
-                "Conflict",
-                true,
-                "Overlap",
-                format!("values are also in {}", with.join("; ")),
-            )
-        }
-    }
-
-    fn exhausted(&self) -> (&'static str, bool, &'static str, String) {
+    fn exhausted(&self) -> Holds {
         let has_some = self.numbers.iter().any(|numbers| numbers.total > 0);
         let is_empty = self
             .numbers
             .iter()
             .any(|numbers| numbers.total > 0 && numbers.available == 0);
         if has_some && is_empty {
-            (
+            Holds::of(
                 "Exhausted",
                 true,
                 "NoneAvailable",
                 "every value is used or reserved".into(),
             )
         } else {
-            ("Exhausted", false, "Available", String::new())
+            Holds::of("Exhausted", false, "Available", String::new())
         }
+    }
+}
+
+/// One condition, but for its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holds {
+    kind: &'static str,
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Holds {
+    /// Whether it holds, and why.
+    pub fn of(kind: &'static str, holds: bool, reason: &'static str, message: String) -> Self {
+        Self {
+            kind,
+            holds,
+            reason,
+            message,
+        }
+    }
+}
+
+/// It as the API has it. One that does not change keeps the time of its last transition.
+pub fn condition(fact: &Holds, generation: i64, before: &[Condition], now: &Time) -> Condition {
+    let status = if fact.holds { "True" } else { "False" };
+    let known = before
+        .iter()
+        .find(|known| known.type_ == fact.kind && known.status == status);
+    Condition {
+        type_: fact.kind.into(),
+        status: status.into(),
+        reason: fact.reason.into(),
+        message: fact.message.clone(),
+        observed_generation: Some(generation),
+        last_transition_time: known.map_or_else(|| now.clone(), |known| known.last_transition_time.clone()),
+    }
+}
+
+/// Which pools name values of a pool too, and whether they are older and so have them.
+pub fn conflict(conflicts: &[(Arc<str>, bool)]) -> Holds {
+    let with = |(name, older): &(Arc<str>, bool)| {
+        let who = if *older {
+            "which is older and has them"
+        } else {
+            "which is younger and does without"
+        };
+        format!("pool {name:?}, {who}")
+    };
+    let with: Vec<String> = conflicts.iter().map(with).collect();
+    if with.is_empty() {
+        Holds::of("Conflict", false, "NoOverlap", String::new())
+    } else {
+        let message = format!("values are also in {}", with.join("; "));
+        Holds::of("Conflict", true, "Overlap", message)
     }
 }
 

@@ -4,9 +4,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 use svcplane_allocators::books::{Book, PoolView};
+use svcplane_allocators::cluster_ips::IpFamily;
 use svcplane_allocators::pools::{Mode, PoolTerms};
 use svcplane_allocators::value::Value;
 use svcplane_webhook::ledger::Ledger;
+
+use crate::loadbalancer::Desk;
 
 /// Ranges and pools.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -14,7 +17,7 @@ use svcplane_webhook::ledger::Ledger;
 pub struct Report {
     /// ServiceCIDRs, and the range of nodePorts.
     pub ranges: Vec<Filled>,
-    /// Pools of both kinds; one of two families twice.
+    /// Pools of all kinds; one of two families twice.
     pub pools: Vec<FilledPool>,
 }
 
@@ -63,7 +66,7 @@ pub struct FilledPool {
 
 impl Report {
     /// Of these books.
-    pub fn of(ledger: &Ledger) -> Self {
+    pub fn of(ledger: &Ledger, desk: Option<&Desk>) -> Self {
         let (addresses, ports) = (ledger.cluster_ips(), ledger.node_ports());
         let mut ranges = filled(&addresses.ipv4, "IPv4");
         ranges.extend(filled(&addresses.ipv6, "IPv6"));
@@ -92,8 +95,41 @@ impl Report {
             let view = view(ports, &pool.terms);
             pools.extend(view.map(|view| of_pool("NodePortPool", &pool.terms, view, "nodePort")));
         }
+        pools.extend(desk.into_iter().flat_map(of_load_balancers));
         Self { ranges, pools }
     }
+}
+
+/// One of two families twice.
+fn of_load_balancers(desk: &Desk) -> Vec<FilledPool> {
+    let (balancers, mut pools) = (desk.balancers(), Vec::new());
+    for pool in balancers.pools() {
+        let terms = &pool.terms;
+        let overlaps = balancers.conflicts(&terms.name);
+        for (family, values) in [(IpFamily::IPv4, "IPv4"), (IpFamily::IPv6, "IPv6")] {
+            let Some(counts) = balancers.counts(&terms.name, family).filter(|it| it.total() > 0) else {
+                continue;
+            };
+            pools.push(FilledPool {
+                kind: "LoadBalancerPool",
+                filled: Filled {
+                    name: terms.name.to_string(),
+                    values,
+                    ready: pool.is_enabled(),
+                    total: counts.total(),
+                    used: counts.held,
+                    reserved: counts.reserved,
+                    free: counts.free,
+                },
+                mode: mode(terms),
+                enforce: terms.enforce,
+                priority: terms.priority,
+                outside: None,
+                overlaps: overlaps.iter().map(|(name, _)| name.to_string()).collect(),
+            });
+        }
+    }
+    pools
 }
 
 fn filled<V: Value>(book: &Book<V>, values: &'static str) -> Vec<Filled> {
@@ -126,14 +162,18 @@ fn of_pool(kind: &'static str, terms: &PoolTerms, view: PoolView, values: &'stat
             reserved: status.reserved,
             free: status.available,
         },
-        mode: match terms.mode {
-            Mode::Active => "Active",
-            Mode::Drain => "Drain",
-            Mode::Disabled => "Disabled",
-        },
+        mode: mode(terms),
         enforce: terms.enforce,
         priority: terms.priority,
         outside: view.outside,
         overlaps: view.conflicts.into_iter().map(|(name, _)| name.to_string()).collect(),
+    }
+}
+
+fn mode(terms: &PoolTerms) -> &'static str {
+    match terms.mode {
+        Mode::Active => "Active",
+        Mode::Drain => "Drain",
+        Mode::Disabled => "Disabled",
     }
 }

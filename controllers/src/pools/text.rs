@@ -27,7 +27,7 @@ pub fn report(report: &Report, style: Style) -> String {
         };
         line(&mut out, range, width, style, note);
     }
-    for kind in ["ClusterIPPool", "NodePortPool"] {
+    for kind in ["ClusterIPPool", "NodePortPool", "LoadBalancerPool"] {
         let _ = writeln!(out, "\n{kind}s");
         let pools = report.pools.iter().filter(|pool| pool.kind == kind);
         let mut none = true;

@@ -4,15 +4,18 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::Serialize;
+use svcplane_allocators::balancers::Balancers;
 use svcplane_allocators::books::{Book, State};
 use svcplane_allocators::value::{NodePort, Value};
 use svcplane_webhook::address::Written;
 use svcplane_webhook::ledger::Ledger;
 
+use crate::loadbalancer::Desk;
+
 /// A ClusterIP or a nodePort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// A ClusterIP.
+    /// A ClusterIP or an address of a LoadBalancerPool.
     Address(IpAddr),
     /// A nodePort.
     Port(NodePort),
@@ -51,12 +54,41 @@ pub struct Who {
 }
 
 /// Finds it.
-pub fn find(ledger: &Ledger, wanted: Wanted) -> Who {
+pub fn find(ledger: &Ledger, desk: Option<&Desk>, wanted: Wanted) -> Who {
+    if let Wanted::Address(address) = wanted
+        && let Some(who) = desk.and_then(|desk| balanced(desk.balancers(), address))
+    {
+        return who;
+    }
     match wanted {
         Wanted::Address(IpAddr::V4(address)) => who(&ledger.cluster_ips().ipv4, address),
         Wanted::Address(IpAddr::V6(address)) => who(&ledger.cluster_ips().ipv6, address),
         Wanted::Port(port) => who(ledger.node_ports(), port),
     }
+}
+
+/// `None`: no LoadBalancerPool has it, and no Service of ours.
+fn balanced(balancers: &Balancers, address: IpAddr) -> Option<Who> {
+    let (pool, holders) = (balancers.pool_of(address), balancers.holders(address));
+    if pool.is_none() && holders.is_empty() {
+        return None;
+    }
+    let reserved_for = pool.and_then(|pool| match address {
+        IpAddr::V4(value) => pool.holdings.ipv4.reservations.get(&value),
+        IpAddr::V6(value) => pool.holdings.ipv6.reservations.get(&value),
+    });
+    Some(Who {
+        value: address.to_string(),
+        state: match reserved_for {
+            _ if !holders.is_empty() => "used",
+            Some(_) => "reserved",
+            None => "free",
+        },
+        services: holders.iter().map(ToString::to_string).collect(),
+        ip_address_of: None,
+        reserved_for: reserved_for.map(ToString::to_string),
+        pool: pool.map(|pool| pool.terms.name.to_string()),
+    })
 }
 
 fn who<V: Value>(book: &Book<V>, value: V) -> Who {

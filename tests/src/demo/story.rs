@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::screen::Screen;
 use super::stage::{NAMESPACE, Stage};
-use super::{admission, explain, slices, view};
+use super::{admission, explain, load_balancer, slices, view};
 use crate::eventually::{eventually, eventually_one};
 
 /// How long a state may take to come; it takes milliseconds when all is well.
@@ -74,6 +74,7 @@ impl Want {
 pub async fn tell(screen: &Screen, stage: &mut Stage) -> anyhow::Result<()> {
     let client = stage.cluster.client();
     populated(screen, &client).await?;
+    load_balancer::show(screen, &client).await?;
     let hand_made = hand_made(&client).await?;
     label(screen, &client).await?;
     readiness(screen, stage, &client).await?;

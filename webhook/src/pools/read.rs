@@ -73,7 +73,7 @@ pub fn read_node_port_pool(pool: &NodePortPool) -> Result<Pool<NodePortHoldings>
     read(&pool.metadata, &pool.spec.pool, parse_node_port_pool)
 }
 
-fn read<H>(
+pub(super) fn read<H>(
     metadata: &ObjectMeta,
     spec: &PoolSpec,
     values: impl Fn(&pools::PoolSpec) -> Result<H, Vec<FieldError>>,

@@ -3,48 +3,88 @@
 use serde::de::DeserializeOwned;
 use svcplane_allocators::pools::FieldError;
 
-use super::{ClusterIPPool, GROUP, NodePortPool, read_cluster_ip_pool, read_node_port_pool};
+use super::guard::{PoolUsers, faults, stranding};
+use super::{
+    ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, read_cluster_ip_pool, read_load_balancer_pool,
+    read_node_port_pool,
+};
 use crate::cause::{Cause, Reason, quoted};
 use crate::review::{Answer, Refusal, Request};
 
-/// The answer to the creation or change of a pool; `None` if it is none.
-pub fn review(request: &Request<'_>) -> Option<Answer> {
+/// The answer to the creation, change or deletion of a pool; `None` if it is none. `users`: who knows the LoadBalancerPools that there are.
+pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<Answer> {
     if request.resource.group != GROUP || !request.sub_resource.as_deref().unwrap_or_default().is_empty() {
         return None;
     }
-    let object = request.object?.get();
-    let (kind, wrong) = match &*request.resource.resource {
-        "clusterippools" => (
+    let name = request.name.as_deref().unwrap_or_default();
+    let object = match &*request.operation {
+        "CREATE" | "UPDATE" => request.object,
+        "DELETE" => None,
+        _ => return None,
+    };
+    let (kind, wrong) = match (&*request.resource.resource, object) {
+        ("clusterippools", Some(object)) => (
             "ClusterIPPool",
-            wrong(object, |pool: &ClusterIPPool| read_cluster_ip_pool(pool).err()),
+            wrong(object.get(), |pool: &ClusterIPPool| {
+                told(read_cluster_ip_pool(pool).err())
+            }),
         ),
-        "nodeportpools" => (
+        ("nodeportpools", Some(object)) => (
             "NodePortPool",
-            wrong(object, |pool: &NodePortPool| read_node_port_pool(pool).err()),
+            wrong(object.get(), |pool: &NodePortPool| {
+                told(read_node_port_pool(pool).err())
+            }),
         ),
+        ("loadbalancerpools", Some(object)) => (
+            "LoadBalancerPool",
+            wrong(object.get(), |pool: &LoadBalancerPool| {
+                match (read_load_balancer_pool(pool), users) {
+                    (Ok(served), Some(users)) => faults(users, pool, &served),
+                    (Ok(_), None) => Vec::new(),
+                    (Err(errors), _) => told(Some(errors)),
+                }
+            }),
+        ),
+        ("loadbalancerpools", None) => {
+            let old = request.old_object.map(|old| serde_json::from_str(old.get()));
+            // What cannot be read cannot be in use. The apiserver itself deletes them when their kind is deleted.
+            let is_by_apiserver = request.user_info.username == "system:apiserver";
+            let (Some(Ok(old)), Some(users)) = (old, users.filter(|_| !is_by_apiserver)) else {
+                return Some(Answer::default());
+            };
+            (
+                "LoadBalancerPool",
+                stranding(users, &old, name, None).into_iter().collect(),
+            )
+        }
         _ => return None,
     };
     if wrong.is_empty() {
         return Some(Answer::default());
     }
-    let name = request.name.as_deref().unwrap_or_default();
     Some(Answer::refused(Refusal::invalid(kind, name, &wrong, 0)))
 }
 
-fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Option<Vec<FieldError>>) -> Vec<Cause> {
-    let cause = |field: String, message: String| Cause {
+/// What is wrong with a pool, or that it is none.
+fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Vec<Cause>) -> Vec<Cause> {
+    match serde_json::from_str(object) {
+        Ok(pool) => faults(&pool),
+        Err(error) => vec![invalid("spec".into(), format!("cannot be read: {error}"))],
+    }
+}
+
+fn told(faults: Option<Vec<FieldError>>) -> Vec<Cause> {
+    let faults = faults.unwrap_or_default().into_iter();
+    let faults = faults.take(crate::cause::MOST_CAUSES);
+    faults
+        .map(|fault| invalid(fault.field, format!("{} {}", quoted(&fault.value), fault.message)))
+        .collect()
+}
+
+fn invalid(field: String, message: String) -> Cause {
+    Cause {
         field,
         reason: Reason::Invalid,
         message,
-    };
-    match serde_json::from_str(object) {
-        Ok(pool) => {
-            let faults = faults(&pool).unwrap_or_default().into_iter();
-            let faults = faults.take(crate::cause::MOST_CAUSES);
-            faults
-                .map(|fault| cause(fault.field, format!("{} {}", quoted(&fault.value), fault.message)))
-                .collect()
-        }
-        Err(error) => vec![cause("spec".into(), format!("cannot be read: {error}"))],
     }
 }

@@ -1,0 +1,331 @@
+//! The state machine: what is told to it, and what it wants shown.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::ask::{Facts, Outcome};
+use super::families::{Books, at};
+use super::pool::{BalancerPool, OnRemoval};
+use super::reason::Reason;
+use super::share::Refusal;
+use super::wait::{Wait, Waiting};
+use crate::cluster_ips::IpFamily;
+use crate::service::{Owner, ServiceKey};
+
+/// One Service.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub facts: Arc<Facts>,
+    /// What its status shows.
+    pub shown: BTreeSet<IpAddr>,
+    /// `None` before it was first decided on.
+    pub outcome: Option<Outcome>,
+}
+
+impl Known {
+    /// What it is to have.
+    pub fn held(&self) -> &[IpAddr] {
+        self.outcome
+            .as_ref()
+            .map_or(&[], |outcome| outcome.addresses.as_slice())
+    }
+}
+
+/// See the head of [`balancers`](super).
+///
+/// It is fed all the time and decides nothing before [`start`](Self::start). Each call brings everything to where it belongs:
+/// [`take_changed`](Self::take_changed) then names the Services whose [`outcome`](Self::outcome) is another.
+#[derive(Debug, Default)]
+pub struct Balancers {
+    pub(super) books: Books,
+    /// By priority, then name.
+    pub(super) pools: Vec<Arc<BalancerPool>>,
+    pub(super) services: BTreeMap<ServiceKey, Known>,
+    pub(super) waiting: Waiting,
+    /// Addresses in use that their pool has given up with `onRemoval: Reassign`.
+    pub(super) cast_out: BTreeSet<IpAddr>,
+    pub(super) changed: BTreeSet<ServiceKey>,
+    /// Keys under which somebody has got an address since waiting ones were last served.
+    pub(super) founded: Vec<Arc<str>>,
+    is_started: bool,
+}
+
+impl Balancers {
+    /// All pools that there are. `admitted`: those that are for a Service.
+    pub fn set_pools(
+        &mut self,
+        mut pools: Vec<BalancerPool>,
+        admitted: impl Fn(&ServiceKey) -> BTreeSet<Arc<str>>,
+        now: Instant,
+    ) {
+        pools.sort_by(|left, right| {
+            (left.terms.priority, &left.terms.name).cmp(&(right.terms.priority, &right.terms.name))
+        });
+        let pools: Vec<Arc<BalancerPool>> = pools.into_iter().map(Arc::new).collect();
+        let in_use: BTreeSet<IpAddr> = self.services.values().flat_map(Known::held).copied().collect();
+        let before: Vec<(IpAddr, Option<Arc<BalancerPool>>)> = in_use
+            .into_iter()
+            .map(|address| (address, self.books.pool_at(address).cloned()))
+            .collect();
+        self.books
+            .ipv4
+            .set_pools(pools.iter().map(|pool| (pool, &pool.holdings.ipv4)));
+        self.books
+            .ipv6
+            .set_pools(pools.iter().map(|pool| (pool, &pool.holdings.ipv6)));
+        self.pools = pools;
+        for (address, had) in before {
+            if self.books.pool_at(address).is_some() {
+                self.cast_out.remove(&address);
+            } else if let Some(had) = had {
+                let now_there = self.pools.iter().find(|pool| pool.terms.name == had.terms.name);
+                if now_there.unwrap_or(&had).on_removal == OnRemoval::Reassign {
+                    self.cast_out.insert(address);
+                }
+            }
+        }
+        for (key, known) in &mut self.services {
+            let admitted = admitted(key);
+            if known.facts.admitted != admitted {
+                Arc::make_mut(&mut known.facts).admitted = admitted;
+            }
+        }
+        self.decide_all(now);
+    }
+
+    /// A stored Service of ours, and what its status shows.
+    pub fn set_service(&mut self, facts: Facts, shown: BTreeSet<IpAddr>, now: Instant) {
+        let key = facts.owner.service.clone();
+        let known = self.services.get(&key);
+        // Made again under its name: nothing of the old one is its own.
+        if known.is_some_and(|known| known.facts.owner != facts.owner) {
+            self.remove_service(&key, now);
+        }
+        let facts = Arc::new(facts);
+        match self.services.get_mut(&key) {
+            Some(known) if known.facts == facts => self.set_shown(&key, shown, now),
+            Some(known) => {
+                let before = std::mem::replace(&mut known.facts, Arc::clone(&facts));
+                if before.share != facts.share {
+                    self.share_anew(&key, now);
+                }
+                self.note_shown(&key, shown, now);
+                self.decide_on(&key, now);
+            }
+            None => {
+                let known = Known {
+                    facts,
+                    shown: BTreeSet::new(),
+                    outcome: None,
+                };
+                self.services.insert(key.clone(), known);
+                self.note_shown(&key, shown, now);
+                if self.is_started {
+                    self.adopt(&key, false);
+                }
+                self.decide_on(&key, now);
+            }
+        }
+    }
+
+    /// The status of a Service shows these.
+    pub fn set_shown(&mut self, key: &ServiceKey, shown: BTreeSet<IpAddr>, now: Instant) {
+        self.note_shown(key, shown, now);
+        self.settle(now);
+    }
+
+    /// Other pools than before are for this Service.
+    pub fn set_admitted(&mut self, key: &ServiceKey, admitted: BTreeSet<Arc<str>>, now: Instant) {
+        if let Some(known) = self.services.get_mut(key)
+            && known.facts.admitted != admitted
+        {
+            Arc::make_mut(&mut known.facts).admitted = admitted;
+            self.decide_on(key, now);
+        }
+    }
+
+    /// This Service is gone, or is none of ours any more.
+    pub fn remove_service(&mut self, key: &ServiceKey, now: Instant) {
+        self.waiting.remove(key);
+        self.changed.remove(key);
+        let Some(known) = self.services.remove(key) else { return };
+        for address in known.held() {
+            self.books.leave(*address, key, now);
+        }
+        for address in known.shown {
+            at!(self.books, address, hide(key, now));
+        }
+        self.settle(now);
+    }
+
+    /// Begins to decide. What Services show is theirs, as far as they may have it; the older of two that cannot share keeps it. Then those
+    /// who ask for an address get it, and then the others, the oldest first.
+    pub fn start(&mut self, now: Instant) {
+        self.is_started = true;
+        self.books.ipv4.forget_holders();
+        self.books.ipv6.forget_holders();
+        self.waiting = Waiting::default();
+        self.cast_out.clear();
+        let mut ages = BTreeSet::new();
+        for (key, known) in &mut self.services {
+            known.outcome = None;
+            ages.insert(known.facts.owner.clone());
+            for address in &known.shown {
+                at!(self.books, *address, show(key));
+            }
+        }
+        for owner in ages {
+            self.adopt(&owner.service, true);
+        }
+        self.decide_all(now);
+        self.changed = self.services.keys().cloned().collect();
+    }
+
+    /// Decides nothing any more.
+    pub fn stop(&mut self) {
+        self.is_started = false;
+        self.changed.clear();
+    }
+
+    /// Lets time go on.
+    pub fn advance(&mut self, now: Instant) {
+        self.books.ipv4.advance(now);
+        self.books.ipv6.advance(now);
+        self.settle(now);
+    }
+
+    /// When [`advance`](Self::advance) will next have something to do.
+    pub fn next_end(&self) -> Option<Instant> {
+        let ends = [self.books.ipv4.next_end(), self.books.ipv6.next_end()];
+        ends.into_iter().flatten().min()
+    }
+
+    /// The Services whose outcome has changed since this was last asked.
+    pub fn take_changed(&mut self) -> BTreeSet<ServiceKey> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// A Service's own share has changed: it stays where the others let it.
+    fn share_anew(&mut self, key: &ServiceKey, now: Instant) {
+        let Some(known) = self.services.get_mut(key) else {
+            return;
+        };
+        let facts = Arc::clone(&known.facts);
+        let Some(outcome) = &mut known.outcome else { return };
+        outcome.addresses.retain(|address| {
+            self.books.leave(*address, key, now);
+            let stays = at!(self.books, *address, may_keep(&facts.share)).is_ok();
+            if stays {
+                self.books.join(*address, &facts);
+                self.founded.extend(facts.share.key.clone());
+            }
+            stays
+        });
+    }
+
+    /// What a Service shows and may have is its own.
+    fn adopt(&mut self, key: &ServiceKey, at_start: bool) {
+        let Some(known) = self.services.get_mut(key) else {
+            return;
+        };
+        let facts = Arc::clone(&known.facts);
+        let may = |books: &Books, address: IpAddr| {
+            if at_start {
+                let kept: Result<(), Refusal> = at!(books, address, may_keep(&facts.share));
+                kept.is_ok()
+            } else {
+                let serving = books.pool_at(address);
+                serving.is_some_and(|pool| facts.is_admitted(&pool.terms.name))
+                    && books.may_join(address, &facts).is_ok()
+            }
+        };
+        let mut addresses = Vec::new();
+        for address in known.shown.iter().copied() {
+            if may(&self.books, address) {
+                self.books.join(address, &facts);
+                addresses.push(address);
+            }
+        }
+        known.outcome = Some(Outcome {
+            addresses,
+            satisfied: false,
+            reason: Reason::Paused,
+            message: String::new(),
+        });
+    }
+
+    fn note_shown(&mut self, key: &ServiceKey, shown: BTreeSet<IpAddr>, now: Instant) {
+        let Some(known) = self.services.get_mut(key) else {
+            return;
+        };
+        let before = std::mem::replace(&mut known.shown, shown);
+        if !self.is_started {
+            return;
+        }
+        for address in known.shown.difference(&before) {
+            at!(self.books, *address, show(key));
+        }
+        for address in before.difference(&known.shown) {
+            at!(self.books, *address, hide(key, now));
+        }
+    }
+
+    /// Everybody, those who ask for an address before the others, each the oldest first.
+    fn decide_all(&mut self, now: Instant) {
+        if !self.is_started {
+            return;
+        }
+        let order = |known: &Known| {
+            let pins = known.facts.ask.as_ref().is_ok_and(|ask| !ask.addresses.is_empty());
+            (!pins, known.facts.owner.clone())
+        };
+        let all: BTreeSet<(bool, Owner)> = self.services.values().map(order).collect();
+        for (_, owner) in all {
+            self.decide(&owner.service, now);
+        }
+        self.settle(now);
+    }
+
+    fn decide_on(&mut self, key: &ServiceKey, now: Instant) {
+        if self.is_started {
+            self.decide(key, now);
+            self.settle(now);
+        }
+    }
+
+    /// Gives what has become free to those who wait for it.
+    fn settle(&mut self, now: Instant) {
+        if !self.is_started {
+            return;
+        }
+        let mut due: VecDeque<Wait> = VecDeque::new();
+        loop {
+            let ipv4 = self.books.ipv4.take_stirred().into_iter().map(IpAddr::V4);
+            let ipv6 = self.books.ipv6.take_stirred().into_iter().map(IpAddr::V6);
+            for address in ipv4.chain(ipv6).collect::<BTreeSet<_>>() {
+                due.push_back(Wait::Address(address));
+                let promised = self.books.promised_to(address).cloned();
+                if let Some(service) = promised.filter(|it| self.waiting.has(it)) {
+                    self.decide(&service, now);
+                }
+                if at!(self.books, address, is_free())
+                    && let Some(pool) = self.books.pool_at(address)
+                {
+                    due.push_back(Wait::Pool(IpFamily::of(address), Arc::clone(&pool.terms.name)));
+                }
+            }
+            due.extend(self.founded.drain(..).map(Wait::Key));
+            let Some(wait) = due.pop_front() else { return };
+            let mut last = None;
+            while let Some(next) = self.waiting.next(&wait, last.as_ref()) {
+                if matches!(&wait, Wait::Pool(family, pool) if self.books.is_full(*family, pool)) {
+                    break;
+                }
+                self.decide(&next.service, now);
+                last = Some(next);
+            }
+        }
+    }
+}

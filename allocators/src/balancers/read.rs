@@ -1,0 +1,74 @@
+//! What is known and decided, to look at.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::ask::{Facts, Outcome};
+use super::choose::Verdict;
+use super::engine::Balancers;
+use super::families::at;
+use super::part::AddressCounts;
+use super::pool::{BalancerPool, IpMode};
+use crate::cluster_ips::IpFamily;
+use crate::service::ServiceKey;
+
+impl Balancers {
+    /// What a Service is to show, once that is decided.
+    pub fn outcome(&self, key: &ServiceKey) -> Option<&Outcome> {
+        self.services.get(key)?.outcome.as_ref()
+    }
+
+    /// What is known of a Service.
+    pub fn facts(&self, key: &ServiceKey) -> Option<&Arc<Facts>> {
+        self.services.get(key).map(|known| &known.facts)
+    }
+
+    /// All Services, with what is decided on each.
+    pub fn services(&self) -> impl Iterator<Item = (&ServiceKey, Option<&Outcome>)> {
+        self.services.iter().map(|(key, known)| (key, known.outcome.as_ref()))
+    }
+
+    /// Pools by priority, then name.
+    pub fn pools(&self) -> &[Arc<BalancerPool>] {
+        &self.pools
+    }
+
+    /// How many addresses of a pool's family are in which state.
+    pub fn counts(&self, pool: &str, family: IpFamily) -> Option<AddressCounts> {
+        match family {
+            IpFamily::IPv4 => self.books.ipv4.counts(pool),
+            IpFamily::IPv6 => self.books.ipv6.counts(pool),
+        }
+    }
+
+    /// Pools that name addresses of this one, and whether they are older and so have them.
+    pub fn conflicts(&self, pool: &str) -> BTreeSet<(Arc<str>, bool)> {
+        let (ipv4, ipv6) = (self.books.ipv4.conflicts(pool), self.books.ipv6.conflicts(pool));
+        ipv4.iter().chain(ipv6).cloned().collect()
+    }
+
+    /// The pool that has an address.
+    pub fn pool_of(&self, address: IpAddr) -> Option<&Arc<BalancerPool>> {
+        self.books.pool_at(address)
+    }
+
+    /// How nodes are to treat an address, if a pool has it.
+    pub fn ip_mode(&self, address: IpAddr) -> Option<IpMode> {
+        self.pool_of(address).map(|pool| pool.ip_mode)
+    }
+
+    /// Who has an address or shows it.
+    pub fn holders(&self, address: IpAddr) -> BTreeSet<ServiceKey> {
+        at!(self.books, address, holders())
+    }
+
+    /// What each pool is to a Service that needs an address of this family, in the order that they are tried.
+    pub fn verdicts(&self, key: &ServiceKey, family: IpFamily) -> Vec<(Arc<BalancerPool>, Verdict)> {
+        let facts = self.facts(key);
+        let asked = facts.and_then(|facts| Some((facts, facts.ask.as_ref().ok()?)));
+        asked.map_or_else(Vec::new, |(facts, ask)| {
+            self.books.verdicts(family, &self.pools, facts, ask)
+        })
+    }
+}

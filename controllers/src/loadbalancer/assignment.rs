@@ -1,0 +1,265 @@
+//! One Service of ours: what is stored, what was sent, and what is to be written.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use svcplane_allocators::balancers::{IpMode, Outcome, Reason};
+
+use super::condition::{Change, Condition, Wanted};
+use super::contention::{Contention, PATIENCE};
+use super::wire::Seen;
+use crate::model::Timestamp;
+
+/// Writes that are remembered.
+const REMEMBERED: usize = 4;
+
+/// See the head of this module.
+#[derive(Debug)]
+pub struct Kept {
+    /// The newest version that is known.
+    pub seen: Seen,
+    /// Since when it has asked for what it has not been given.
+    pub since: Option<Instant>,
+    /// The last ones: the answer to a write may be lost, and it shows later.
+    sent: VecDeque<Wanted>,
+    contention: Contention,
+}
+
+impl Kept {
+    /// A Service that was not known.
+    pub fn new(seen: Seen, now: Instant) -> Self {
+        Self {
+            seen,
+            since: Some(now),
+            sent: VecDeque::new(),
+            contention: Contention::default(),
+        }
+    }
+
+    /// A term begins: what was sent before is another's.
+    pub fn begin(&mut self, now: Instant) {
+        self.sent.clear();
+        self.contention = Contention::default();
+        self.since = Some(now);
+    }
+
+    /// A newer version. `outcome` is what it should show, if this replica leads.
+    pub fn replace(&mut self, seen: Seen, outcome: Option<&Outcome>, now: Instant) {
+        let before = std::mem::replace(&mut self.seen, seen);
+        let Some(outcome) = outcome.filter(|_| before.uid == self.seen.uid) else {
+            return;
+        };
+        let seen = &self.seen;
+        let is_undone = before.shown.addresses != seen.shown.addresses || seen.shown.has_others;
+        let shows_ours = outcome.addresses.len() == seen.shown.addresses.len()
+            && outcome
+                .addresses
+                .iter()
+                .all(|address| seen.shown.addresses.contains_key(address))
+            && !seen.shown.has_others;
+        let lost_words = before.condition.is_some() && before.condition != seen.condition;
+        let as_sent = self.sent.iter().any(|sent| sent.is_shown_by(seen));
+        if (is_undone && !shows_ours || lost_words) && !as_sent {
+            self.contention.note(&seen.other_writer, now);
+            tracing::warn!(
+                service = %seen.key, writer = seen.other_writer,
+                "the status of a Service of ours was changed by somebody else"
+            );
+        } else if shows_ours && is_undone {
+            self.contention.end();
+        }
+    }
+
+    /// What is to be written now.
+    pub fn plan(
+        &mut self,
+        outcome: &Outcome,
+        mode: impl Fn(IpAddr) -> Option<IpMode>,
+        wall: Timestamp,
+        now: Instant,
+    ) -> Option<Change> {
+        if self.seen.is_leaving() {
+            return None;
+        }
+        let wanted = match self.contention.with(now) {
+            Some(_) if self.contention.told => return None,
+            Some(writer) => contended(writer, outcome),
+            None => {
+                self.contention.end();
+                // What no pool has any more stays as it is.
+                let stored = |address: &IpAddr| self.seen.shown.addresses.get(address).copied();
+                let with_mode =
+                    |address: &IpAddr| (*address, mode(*address).or_else(|| stored(address)).unwrap_or_default());
+                Wanted {
+                    ingress: Some(outcome.addresses.iter().map(with_mode).collect()),
+                    satisfied: outcome.satisfied,
+                    reason: outcome.reason,
+                    message: outcome.message.clone(),
+                }
+            }
+        };
+        let change = wanted.over(&self.seen, wall);
+        if change.is_none() {
+            self.contention.told = wanted.reason == Reason::Contended;
+            self.since = None;
+        } else if self.since.is_none() {
+            self.since = Some(now);
+        }
+        if self.sent.back() != Some(&wanted) {
+            if self.sent.len() >= REMEMBERED {
+                self.sent.pop_front();
+            }
+            self.sent.push_back(wanted);
+        }
+        change
+    }
+
+    /// When a Service that is left alone is to be looked at again, from `now`.
+    pub fn rest(&self, now: Instant) -> Option<Duration> {
+        let until = self.contention.until()?;
+        Some(until.saturating_duration_since(now).min(PATIENCE))
+    }
+
+    /// Somebody else writes its status, and it is left alone.
+    pub fn is_contended(&self, now: Instant) -> bool {
+        self.contention.with(now).is_some()
+    }
+
+    /// A write has been stored: how long the Service had waited for it.
+    pub fn acknowledge(&mut self, now: Instant) -> Option<Duration> {
+        let since = self.since.take()?;
+        Some(now.saturating_duration_since(since))
+    }
+}
+
+impl Wanted {
+    /// The status says just this.
+    fn is_shown_by(&self, seen: &Seen) -> bool {
+        let addresses: Option<BTreeMap<IpAddr, IpMode>> =
+            self.ingress.as_ref().map(|ingress| ingress.iter().copied().collect());
+        addresses.is_none_or(|addresses| addresses == seen.shown.addresses && !seen.shown.has_others)
+            && seen.condition.as_ref().is_some_and(|it| self.says(it))
+    }
+
+    /// The condition says just this.
+    pub fn says(&self, condition: &Condition) -> bool {
+        condition.status == self.status()
+            && condition.reason == self.reason.as_str()
+            && condition.message == self.message
+    }
+}
+
+fn contended(writer: &str, outcome: &Outcome) -> Wanted {
+    let who = if writer.is_empty() { "somebody else" } else { writer };
+    let addresses: Vec<String> = outcome.addresses.iter().map(IpAddr::to_string).collect();
+    let addresses = if addresses.is_empty() {
+        "none".to_owned()
+    } else {
+        addresses.join(", ")
+    };
+    Wanted {
+        ingress: None,
+        satisfied: false,
+        reason: Reason::Contended,
+        message: format!(
+            "{who} writes status.loadBalancer too; what it changed was put back once and is left alone now (svcplane's addresses: {addresses})"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use svcplane_allocators::balancers::Products;
+
+    use super::super::wire::BalancedService;
+    use super::*;
+
+    fn seen(version: u64, addresses: &[&str], condition: Option<&Wanted>, writer: &str) -> Seen {
+        let ingress: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip, "ipMode": "VIP"})).collect();
+        let condition = condition.map(|it| {
+            json!({"type": super::super::CONDITION, "status": it.status(), "reason": it.reason.as_str(), "message": it.message})
+        });
+        let object = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": version.to_string(),
+                "managedFields": [{"manager": writer, "subresource": "status", "time": "2026-01-02T03:04:05Z"}]},
+            "spec": {"type": "LoadBalancer"},
+            "status": {"loadBalancer": {"ingress": ingress}, "conditions": Vec::from_iter(condition)}});
+        let service: BalancedService = serde_json::from_value(object).unwrap();
+        service.read(Products::ALL).unwrap()
+    }
+
+    fn outcome(addresses: &[&str]) -> Outcome {
+        Outcome {
+            addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+            satisfied: true,
+            reason: Reason::Assigned,
+            message: "words".into(),
+        }
+    }
+
+    /// What is written now, as far as it says why.
+    fn plan(kept: &mut Kept, outcome: &Outcome, now: Instant) -> Option<Wanted> {
+        let change = kept.plan(outcome, |_| Some(IpMode::Vip), Timestamp(0), now);
+        change.map(|change| change.says)
+    }
+
+    #[test]
+    fn what_was_sent_and_shows_later_is_our_own() {
+        let now = Instant::now();
+        let mut kept = Kept::new(seen(1, &[], None, ""), now);
+        let first = plan(&mut kept, &outcome(&["203.0.113.7"]), now).unwrap();
+        // Its answer is lost, and something else is decided meanwhile.
+        let then = outcome(&["203.0.113.8"]);
+        plan(&mut kept, &then, now).unwrap();
+        kept.replace(seen(2, &["203.0.113.7"], Some(&first), "other"), Some(&then), now);
+        kept.replace(seen(3, &[], Some(&first), "other"), Some(&then), now);
+        assert!(!kept.is_contended(now), "one foreign change");
+        let again = plan(&mut kept, &then, now).unwrap();
+        assert_eq!(again.reason, Reason::Assigned);
+    }
+
+    #[test]
+    fn a_fight_is_told_once_and_looked_at_again_after_a_while() {
+        let (now, ours) = (Instant::now(), outcome(&["203.0.113.7"]));
+        let mut kept = Kept::new(seen(1, &[], None, ""), now);
+        let sent = plan(&mut kept, &ours, now).unwrap();
+        let mut version = 1;
+        for _ in 0..2 {
+            version += 2;
+            kept.replace(seen(version, &["203.0.113.7"], Some(&sent), "rival"), Some(&ours), now);
+            assert_eq!(plan(&mut kept, &ours, now), None);
+            kept.replace(
+                seen(version + 1, &["198.51.100.9"], Some(&sent), "rival"),
+                Some(&ours),
+                now,
+            );
+        }
+        let told = plan(&mut kept, &ours, now).unwrap();
+        assert_eq!((told.reason, &told.ingress), (Reason::Contended, &None));
+        assert!(
+            told.message.starts_with("rival") && told.message.contains("203.0.113.7"),
+            "{}",
+            told.message
+        );
+        kept.replace(seen(9, &["198.51.100.9"], Some(&told), "rival"), Some(&ours), now);
+        assert_eq!(plan(&mut kept, &ours, now), None);
+        // The other one takes our condition away: no fight over that, either.
+        kept.replace(seen(10, &["198.51.100.9"], None, "rival"), Some(&ours), now);
+        assert_eq!(plan(&mut kept, &ours, now), None);
+        let later = now + kept.rest(now).unwrap();
+        assert_eq!(plan(&mut kept, &ours, later).unwrap().reason, Reason::Assigned);
+    }
+
+    #[test]
+    fn what_is_being_deleted_is_not_written() {
+        let now = Instant::now();
+        let object = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "1", "deletionTimestamp": "2026-01-02T03:04:05Z"},
+            "spec": {"type": "LoadBalancer"}});
+        let service: BalancedService = serde_json::from_value(object).unwrap();
+        let mut kept = Kept::new(service.read(Products::ALL).unwrap(), now);
+        assert_eq!(plan(&mut kept, &outcome(&["203.0.113.7"]), now), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! From the watches onto the desk.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::runtime::watcher::Event;
+use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use svcplane_webhook::pools::{Labels, LoadBalancerPool, ServedPool, read_load_balancer_pool};
+
+use super::super::desk::Desk;
+use super::super::wire::BalancedService;
+use super::LoadBalancers;
+
+/// A kind that addresses depend on.
+pub trait Fed: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static {
+    /// The name of its watch.
+    const NAME: &'static str;
+    /// It is stored like this.
+    fn set(self, desk: &mut Desk, now: Instant);
+    /// It is gone.
+    fn remove(self, desk: &mut Desk, now: Instant);
+    /// A complete list.
+    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant);
+}
+
+impl Fed for BalancedService {
+    const NAME: &'static str = "loadbalancer-services";
+
+    fn set(self, desk: &mut Desk, now: Instant) {
+        match self.read(desk.scope().products) {
+            Some(seen) => desk.see(seen, now),
+            None => desk.gone(&self.key(), self.version(), now),
+        }
+    }
+
+    fn remove(self, desk: &mut Desk, now: Instant) {
+        desk.gone(&self.key(), self.version(), now);
+    }
+
+    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
+        let products = desk.scope().products;
+        let seen = all.iter().filter_map(|service| service.read(products));
+        let ours = seen.filter(|seen| desk.scope().covers(&seen.class)).collect();
+        desk.replace_services(ours, now);
+    }
+}
+
+impl Fed for LoadBalancerPool {
+    const NAME: &'static str = "loadbalancerpools";
+
+    fn set(self, desk: &mut Desk, now: Instant) {
+        desk.set_pool(&self.name_any(), version(&self), usable(&self), now);
+    }
+
+    fn remove(self, desk: &mut Desk, now: Instant) {
+        desk.set_pool(&self.name_any(), version(&self), None, now);
+    }
+
+    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
+        let pools = all
+            .iter()
+            .filter_map(|pool| Some((pool.name_any(), (version(pool), usable(pool)?))));
+        desk.replace_pools(pools.collect(), now);
+    }
+}
+
+impl Fed for Namespace {
+    const NAME: &'static str = "loadbalancer-namespaces";
+
+    fn set(self, desk: &mut Desk, now: Instant) {
+        desk.set_namespace(&self.name_any(), Some(self.labels()), now);
+    }
+
+    fn remove(self, desk: &mut Desk, now: Instant) {
+        desk.set_namespace(&self.name_any(), None, now);
+    }
+
+    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
+        let labels: BTreeMap<String, Labels> = all.iter().map(|it| (it.name_any(), it.labels().clone())).collect();
+        desk.replace_namespaces(labels, now);
+    }
+}
+
+fn version(pool: &LoadBalancerPool) -> u64 {
+    let text = pool.metadata.resource_version.as_deref();
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// A pool that was stored while the webhook was away may be wrong; it is as if it were not there.
+fn usable(pool: &LoadBalancerPool) -> Option<ServedPool> {
+    let read = read_load_balancer_pool(pool).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        tracing::error!(
+            kind = "LoadBalancerPool",
+            name = pool.name_any(),
+            errors = errors.join("; "),
+            "the pool cannot be used"
+        );
+    });
+    read.ok()
+}
+
+/// Takes the events of one kind; a list as a whole.
+pub struct Intake<K> {
+    controller: Arc<LoadBalancers>,
+    listed: Vec<K>,
+}
+
+impl<K: Fed> Intake<K> {
+    /// Onto the desk of this controller.
+    pub fn new(controller: Arc<LoadBalancers>) -> Self {
+        Self {
+            controller,
+            listed: Vec::new(),
+        }
+    }
+
+    /// Takes one event.
+    pub fn event(&mut self, event: Event<K>) {
+        let now = Instant::now();
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(object) => self.listed.push(object),
+            Event::InitDone => {
+                let all = std::mem::take(&mut self.listed);
+                self.controller.apply(|desk| K::replace(desk, all, now));
+            }
+            Event::Apply(object) => self.controller.apply(|desk| object.set(desk, now)),
+            Event::Delete(object) => self.controller.apply(|desk| object.remove(desk, now)),
+        }
+    }
+}

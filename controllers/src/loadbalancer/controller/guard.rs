@@ -1,0 +1,62 @@
+//! What admission asks about LoadBalancerPools. Every replica knows it, whoever leads.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use svcplane_allocators::interval::Segments;
+use svcplane_allocators::pools::LoadBalancerHoldings;
+use svcplane_allocators::service::ServiceKey;
+use svcplane_allocators::value::Value;
+use svcplane_webhook::pools::PoolUsers;
+
+use super::LoadBalancers;
+
+impl fmt::Debug for LoadBalancers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoadBalancers")
+    }
+}
+
+impl PoolUsers for LoadBalancers {
+    fn overlaps(&self, pool: &str, holdings: &LoadBalancerHoldings) -> Vec<(Arc<str>, String)> {
+        let desk = self.desk().lock();
+        let pools = desk.pools().map(|served| &served.pool);
+        let others = pools.filter(|other| other.is_enabled() && *other.terms.name != *pool);
+        let both = others.filter_map(|other| {
+            let ipv4 = common(&other.holdings.ipv4.values, &holdings.ipv4.values);
+            let both = ipv4.or_else(|| common(&other.holdings.ipv6.values, &holdings.ipv6.values));
+            Some((Arc::clone(&other.terms.name), both?))
+        });
+        both.collect()
+    }
+
+    fn stranded(&self, pool: &str, holdings: Option<&LoadBalancerHoldings>) -> Vec<(IpAddr, ServiceKey)> {
+        let desk = self.desk().lock();
+        let keeps = |address: IpAddr| {
+            holdings.is_some_and(|holdings| match address {
+                IpAddr::V4(value) => holdings.ipv4.values.contains(value),
+                IpAddr::V6(value) => holdings.ipv6.values.contains(value),
+            })
+        };
+        let is_of = |address: IpAddr| {
+            let of = desk.balancers().pool_of(address);
+            of.is_some_and(|of| *of.terms.name == *pool)
+        };
+        let shown = desk.services().flat_map(|kept| {
+            kept.seen
+                .shown
+                .addresses
+                .keys()
+                .map(|address| (*address, &kept.seen.key))
+        });
+        let stranded = shown.filter(|(address, _)| is_of(*address) && !keeps(*address));
+        stranded.map(|(address, key)| (address, key.clone())).collect()
+    }
+}
+
+/// Some of what both have.
+fn common<V: Value>(one: &Segments<V>, other: &Segments<V>) -> Option<String> {
+    let both = one.intersection(other);
+    both.as_slice().first().map(ToString::to_string)
+}

@@ -1,0 +1,151 @@
+//! What a LoadBalancerPool must not do to others: name their addresses, or leave those who use its own without it.
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use svcplane_allocators::pools::LoadBalancerHoldings;
+use svcplane_allocators::service::ServiceKey;
+
+use super::{LoadBalancerPool, ServedPool};
+use crate::cause::{Cause, MOST_CAUSES, Reason};
+
+/// `"true"` on a pool lets an edit or its deletion leave users without it.
+pub const ALLOW_STRANDING: &str = "svcplane.io/allow-stranding";
+
+/// Who knows the LoadBalancerPools of the cluster and who uses them.
+pub trait PoolUsers: Debug + Send + Sync {
+    /// The other pools that have addresses of these, each with some that both have.
+    fn overlaps(&self, pool: &str, holdings: &LoadBalancerHoldings) -> Vec<(Arc<str>, String)>;
+
+    /// The addresses of the pool that Services show and that are not among these; `None`: it is to go.
+    fn stranded(&self, pool: &str, holdings: Option<&LoadBalancerHoldings>) -> Vec<(IpAddr, ServiceKey)>;
+}
+
+/// What is wrong with a pool that is well-formed.
+pub(super) fn faults(users: &dyn PoolUsers, pool: &LoadBalancerPool, served: &ServedPool) -> Vec<Cause> {
+    let name = &served.pool.terms.name;
+    let mut causes = Vec::new();
+    if served.pool.is_enabled() {
+        let overlaps = users.overlaps(name, &served.pool.holdings).into_iter();
+        causes.extend(overlaps.take(MOST_CAUSES).map(|(other, both)| Cause {
+            field: "spec.ranges".to_owned(),
+            reason: Reason::Invalid,
+            message: format!(
+                "must not name addresses of LoadBalancerPool {other:?}, such as {both}; an address is of one pool"
+            ),
+        }));
+    }
+    causes.extend(stranding(users, pool, name, Some(&served.pool.holdings)));
+    causes
+}
+
+/// What is wrong with taking away addresses of a pool.
+pub(super) fn stranding(
+    users: &dyn PoolUsers,
+    pool: &LoadBalancerPool,
+    name: &str,
+    holdings: Option<&LoadBalancerHoldings>,
+) -> Option<Cause> {
+    let annotations = pool.metadata.annotations.as_ref();
+    if annotations
+        .and_then(|all| all.get(ALLOW_STRANDING))
+        .is_some_and(|it| it == "true")
+    {
+        return None;
+    }
+    let stranded = users.stranded(name, holdings);
+    let (address, service) = stranded.first()?;
+    let more = match stranded.len() {
+        1 => String::new(),
+        count => format!(" and {} more addresses are in use", count - 1),
+    };
+    Some(Cause {
+        field: "spec.ranges".to_owned(),
+        reason: Reason::Forbidden,
+        message: format!(
+            "must keep {address}, which Service {service} has{more}; the annotation {ALLOW_STRANDING}: \"true\" on the pool lets go of them"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::read_load_balancer_pool;
+    use super::*;
+
+    /// Pool `sedge` has 203.0.113.70, and `shop/web` has 203.0.113.64 of the pool `reed`.
+    #[derive(Debug)]
+    struct Cluster;
+
+    impl PoolUsers for Cluster {
+        fn overlaps(&self, _: &str, holdings: &LoadBalancerHoldings) -> Vec<(Arc<str>, String)> {
+            let there = "203.0.113.70".parse().unwrap();
+            let overlap = holdings.ipv4.values.contains(there);
+            overlap
+                .then(|| ("sedge".into(), there.to_string()))
+                .into_iter()
+                .collect()
+        }
+
+        fn stranded(&self, pool: &str, holdings: Option<&LoadBalancerHoldings>) -> Vec<(IpAddr, ServiceKey)> {
+            let used = "203.0.113.64".parse().unwrap();
+            let keeps = holdings.is_some_and(|holdings| holdings.ipv4.values.contains(used));
+            let strands = pool == "reed" && !keeps;
+            strands
+                .then(|| (used.into(), ServiceKey::new("shop", "web")))
+                .into_iter()
+                .collect()
+        }
+    }
+
+    fn pool(name: &str, spec: &serde_json::Value, annotations: &serde_json::Value) -> (LoadBalancerPool, ServedPool) {
+        let object = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": "LoadBalancerPool",
+            "metadata": {"name": name, "annotations": annotations}, "spec": spec});
+        let pool: LoadBalancerPool = serde_json::from_value(object).unwrap();
+        let served = read_load_balancer_pool(&pool).unwrap();
+        (pool, served)
+    }
+
+    #[test]
+    fn overlaps_and_stranded_users_are_named() {
+        let words = |name: &str, ranges: &str, mode: &str, annotations: &serde_json::Value| {
+            let (pool, served) = pool(name, &json!({"ranges": [ranges], "mode": mode}), annotations);
+            let faults = faults(&Cluster, &pool, &served).into_iter();
+            faults.map(|cause| cause.to_string()).collect::<Vec<_>>().join("; ")
+        };
+        let none = json!({});
+        assert_eq!(words("rush", "203.0.113.80", "Active", &none), "");
+        let overlap = words("rush", "203.0.113.70-203.0.113.79", "Active", &none);
+        assert!(
+            overlap.contains("spec.ranges") && overlap.contains("\"sedge\", such as 203.0.113.70"),
+            "{overlap}"
+        );
+        assert_eq!(words("rush", "203.0.113.70", "Disabled", &none), "");
+        assert_eq!(words("reed", "203.0.113.64-203.0.113.65", "Active", &none), "");
+        let stranded = words("reed", "203.0.113.65", "Active", &none);
+        assert!(
+            stranded.contains("must keep 203.0.113.64, which Service shop/web has"),
+            "{stranded}"
+        );
+        assert_eq!(
+            words("reed", "203.0.113.65", "Active", &json!({ALLOW_STRANDING: "true"})),
+            ""
+        );
+    }
+
+    #[test]
+    fn a_pool_in_use_is_not_deleted_by_mistake() {
+        let (reed, _) = pool("reed", &json!({"ranges": ["203.0.113.64"]}), &json!({}));
+        assert!(stranding(&Cluster, &reed, "reed", None).is_some());
+        let (meant, _) = pool(
+            "reed",
+            &json!({"ranges": ["203.0.113.64"]}),
+            &json!({ALLOW_STRANDING: "true"}),
+        );
+        assert!(stranding(&Cluster, &meant, "reed", None).is_none());
+        assert!(stranding(&Cluster, &reed, "other", None).is_none());
+    }
+}
