@@ -29,6 +29,8 @@ mod trouble;
 mod wait;
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;
 
 pub use self::ask::{Ask, Facts, Outcome, Policy};
