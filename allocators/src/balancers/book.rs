@@ -168,6 +168,13 @@ impl<V: Value> AddressBook<V> {
         promised.filter(|_| !self.cells.contains_key(&value))
     }
 
+    /// Those who are to have it and do not show it yet.
+    pub(super) fn newcomers(&self, value: V) -> Vec<ServiceKey> {
+        let cell = self.cells.get(&value).into_iter();
+        let new = cell.flat_map(|cell| cell.group.members().filter(|it| !cell.showing.contains(*it)));
+        new.cloned().collect()
+    }
+
     /// Those who are to have it.
     pub(super) fn group(&self, value: V) -> Option<&Group> {
         self.cells.get(&value).map(|cell| &cell.group)

@@ -108,11 +108,15 @@ impl Balancers {
             Some(known) if known.facts == facts => self.set_shown(&key, shown, now),
             Some(known) => {
                 let before = std::mem::replace(&mut known.facts, Arc::clone(&facts));
+                let mut stood_back = BTreeSet::new();
                 if before.share != facts.share {
-                    self.share_anew(&key, now);
+                    stood_back = self.share_anew(&key, now);
                 }
                 self.note_shown(&key, shown, now);
                 self.decide_on(&key, now);
+                for other in stood_back {
+                    self.decide_on(&other, now);
+                }
             }
             None => {
                 let known = Known {
@@ -207,22 +211,51 @@ impl Balancers {
         std::mem::take(&mut self.changed)
     }
 
-    /// A Service's own share has changed: it stays where the others let it.
-    fn share_anew(&mut self, key: &ServiceKey, now: Instant) {
-        let Some(known) = self.services.get_mut(key) else {
-            return;
+    /// A Service's own share has changed: it stays where the others let it. Those who have not shown an address yet stand back for one who
+    /// has; they are named, and are to be decided on anew.
+    fn share_anew(&mut self, key: &ServiceKey, now: Instant) -> BTreeSet<ServiceKey> {
+        let mut stood_back = BTreeSet::new();
+        let Some(known) = self.services.get(key) else {
+            return stood_back;
         };
-        let facts = Arc::clone(&known.facts);
-        let Some(outcome) = &mut known.outcome else { return };
-        outcome.addresses.retain(|address| {
-            self.books.leave(*address, key, now);
-            let stays = at!(self.books, *address, may_keep(&facts.share)).is_ok();
-            if stays {
-                self.books.join(*address, &facts);
-                self.founded.extend(facts.share.key.clone());
+        let (facts, shown) = (Arc::clone(&known.facts), known.shown.clone());
+        let (held, mut stays) = (known.held().to_vec(), Vec::new());
+        let letting_go = shown.iter().copied().filter(|address| !held.contains(address));
+        for address in held.iter().copied().chain(letting_go) {
+            self.books.leave(address, key, now);
+            let shows = shown.contains(&address);
+            // It comes as anew to what it does not show yet: somebody who does may be about to let go.
+            let may = |books: &Books| {
+                if shows {
+                    at!(books, address, may_keep(&facts.share)).is_ok()
+                } else {
+                    books.may_join(address, &facts).is_ok()
+                }
+            };
+            if !may(&self.books) && shows {
+                for newcomer in at!(self.books, address, newcomers()) {
+                    self.stand_back(&newcomer, address, now);
+                    stood_back.insert(newcomer);
+                }
             }
-            stays
-        });
+            if held.contains(&address) && may(&self.books) {
+                self.books.join(address, &facts);
+                self.founded.extend(facts.share.key.clone());
+                stays.push(address);
+            }
+        }
+        if let Some(outcome) = self.services.get_mut(key).and_then(|known| known.outcome.as_mut()) {
+            outcome.addresses = stays;
+        }
+        stood_back
+    }
+
+    fn stand_back(&mut self, key: &ServiceKey, address: IpAddr, now: Instant) {
+        self.books.leave(address, key, now);
+        if let Some(outcome) = self.services.get_mut(key).and_then(|known| known.outcome.as_mut()) {
+            outcome.addresses.retain(|held| *held != address);
+            self.changed.insert(key.clone());
+        }
     }
 
     /// What a Service shows and may have is its own.

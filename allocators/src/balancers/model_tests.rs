@@ -151,6 +151,8 @@ impl World {
                 permits_others: dice.one_in(2),
             };
         }
+        // One that is being deleted, and is held by somebody's finalizer, stays so.
+        facts.is_leaving = before.is_some_and(|it| it.facts.is_leaving || dice.one_in(8));
         let stored = Stored {
             shown: before.map(|it| it.shown.clone()).unwrap_or_default(),
             facts,
@@ -243,6 +245,9 @@ impl World {
             return;
         }
         self.check_write(&service, &wanted);
+        // Whatever becomes of the write: it may be shown from now on.
+        let both = stored.shown.union(&wanted).copied().collect();
+        self.balancers.set_shown(&service, both, self.now);
         self.writes += 1;
         self.version += 1;
         let version = self.version;
@@ -340,7 +345,23 @@ impl World {
         }
         // One of several is enough.
         let surplus = outcome.addresses.iter().any(|other| IpFamily::of(*other) == family);
-        ask.families.contains(&family) && !pinned() && asked() && kept && !surplus && mates().next().is_none()
+        // Whoever has lost it to others, who are gone by now, cannot have it again if it is kept for somebody else.
+        let is_kept = self.reserved_for(address).is_some_and(|it| *it != facts.owner.service);
+        ask.families.contains(&family)
+            && !is_kept
+            && !pinned()
+            && asked()
+            && kept
+            && !surplus
+            && mates().next().is_none()
+    }
+
+    fn reserved_for(&self, address: IpAddr) -> Option<&ServiceKey> {
+        let holdings = &self.pool_at(address)?.holdings;
+        match address {
+            IpAddr::V4(value) => holdings.ipv4.reservations.get(&value),
+            IpAddr::V6(value) => holdings.ipv6.reservations.get(&value),
+        }
     }
 
     fn pool_at(&self, address: IpAddr) -> Option<&BalancerPool> {
@@ -389,8 +410,11 @@ impl World {
         }
     }
 
-    /// I3, I5 and I8 once everything is written and seen.
+    /// I3, I5 and I8 once everything is written and seen, and no address rests, whatever its pool's delay was at the time.
     fn check_at_rest(&mut self) {
+        self.settle();
+        self.now += Duration::from_mins(2);
+        self.balancers.advance(self.now);
         self.settle();
         for (service, stored) in &self.stored {
             let outcome = self.balancers.outcome(service).unwrap();
@@ -405,16 +429,18 @@ impl World {
             .keys()
             .map(|it| (it.clone(), self.balancers.outcome(it).cloned()))
             .collect();
-        let writes = self.writes;
-        // The rests are over, so that what is remembered of them makes no difference.
-        self.now += Duration::from_mins(2);
-        self.balancers.advance(self.now);
-        if before
-            .iter()
-            .any(|(service, outcome)| self.balancers.outcome(service) != outcome.as_ref())
-        {
+        // What is being deleted shows for ever what it has lost, and a new leader takes it for its own.
+        let shows_what_it_lost = |(service, stored): (&ServiceKey, &Stored)| {
+            let kept = self.balancers.outcome(service).map(|it| it.addresses.as_slice());
+            stored
+                .shown
+                .iter()
+                .any(|address| !kept.is_some_and(|kept| kept.contains(address)))
+        };
+        if self.stored.iter().any(shows_what_it_lost) {
             return;
         }
+        let writes = self.writes;
         let cast_out = self.balancers.cast_out.clone();
         self.restart();
         for (service, outcome) in &before {
@@ -472,8 +498,7 @@ impl World {
                     && (ask.pools.contains(&pool.terms.name) || (ask.pools.is_empty() && pool.terms.auto_assign))
                     && (!fenced || pool.terms.enforce)
                     && holders.is_empty()
-                    && !reserved[0].1.contains(&address)
-                    && pool.terms.reuse_delay.is_zero();
+                    && !reserved[0].1.contains(&address);
                 assert!(
                     !is_open,
                     "{service} waits ({outcome:?}) and {address} of {pool:?} is free"
