@@ -19,3 +19,11 @@ pub use service::{Distribution, IpFamily, Selector, Service, ServicePort, Servic
 pub use slice::{
     Conditions, Endpoint, Extra, Hints, Manager, OtherEndpoint, PodEndpoint, Slice, SliceContent, SlicePort,
 };
+
+/// Collects without spare room. A `collect` that consumes a list of wire types would reuse its buffer, which has room for far more: three
+/// times the size of each entry, and as many more entries as the list grew by.
+pub(crate) fn fitted<T>(entries: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = entries.collect();
+    all.shrink_to_fit();
+    all
+}
