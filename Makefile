@@ -26,6 +26,9 @@ lint: ## Formatting, clippy and documentation, with warnings as errors; each cra
 		$(CARGO) check --quiet -p $$crate || exit 1; \
 	done
 
+handover: tools ## Hand 500 Services of 10 Pods over from kube-controller-manager and back, and count what changes (about 5 minutes)
+	@$(CARGO) test --workspace --test coexistence -- --ignored --nocapture
+
 drills: tools release-drills ## High availability drills with three replicas and with two (about 25 minutes)
 	@$(RELEASE)/drills
 
@@ -66,4 +69,4 @@ release-%:
 tools: ## Build the real etcd, kube-apiserver, kube-controller-manager and kubectl, once (KUBEBUILDER_ASSETS wins)
 	@tests/tools/build
 
-.PHONY: help run build test lint drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools
+.PHONY: help run build test lint handover drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools

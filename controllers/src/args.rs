@@ -12,18 +12,24 @@ use svcplane_runtime::watch::WatchList;
 use crate::gate::Mode;
 
 mod audit;
+mod canary;
 mod controllers;
 mod explain;
+mod handback;
 mod pools;
+mod preflight;
 mod ranges;
 mod sizes;
 mod tuning;
 mod webhook;
 
 pub use audit::AuditArgs;
+pub use canary::CanaryArgs;
 pub use controllers::Controllers;
 pub use explain::{ExplainArgs, Form, Named};
+pub use handback::{HandbackArgs, LeaseArgs};
 pub use pools::PoolsArgs;
+pub use preflight::PreflightArgs;
 pub use ranges::RangeArgs;
 pub use sizes::SizeArgs;
 pub use tuning::TuningArgs;
@@ -49,6 +55,10 @@ pub enum Command {
     Pools(Box<PoolsArgs>),
     /// Check what is stored against the rules of allocation, validation and pools; exit with 1 if something is wrong
     Audit(Box<AuditArgs>),
+    /// See what runs in the cluster and what to set before svcplane is installed; exit with 1 if something is to be done before active mode
+    Preflight(Box<PreflightArgs>),
+    /// Leave Endpoints and EndpointSlices to kube-controller-manager again: stop writing, wait, see that it is at work
+    Handback(Box<HandbackArgs>),
     /// Print the custom resource definitions, for kubectl apply -f -
     Crds,
     /// Print a completion script for a shell
@@ -77,6 +87,10 @@ pub struct RunArgs {
     /// Controllers to run: `*` for all, `NAME` to add one, `-NAME` to leave one out
     #[arg(long, value_name = "NAME,…", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Controllers,
+
+    /// The canary.
+    #[command(flatten)]
+    pub canary: CanaryArgs,
 
     /// The endpoint controllers.
     #[command(flatten)]
@@ -130,6 +144,7 @@ impl RunArgs {
                 self.controllers.without()
             ));
         }
+        self.canary.check(&self.controllers)?;
         self.webhook.check()?;
         let checked = self.admin.check().and_then(|()| self.leader_election.config());
         checked.map(drop).map_err(|error| error.to_string())
@@ -268,6 +283,8 @@ mod tests {
             ),
             ("--webhook-peers=a,b", "--webhook-peers", "--webhook-self"),
             ("--webhook-service=svcplane", "--webhook-service", "NAMESPACE/NAME"),
+            ("--canary=svcplane", "--canary", "NAMESPACE/NAME"),
+            ("--canary-interval=0s", "--canary-interval", "at least 1s"),
             ("--webhook-address=127.0.0.1:9443", "--webhook-tls-cert-file", ""),
             ("--allocate=some", "--allocate", "pooled"),
             ("--early-validation=no", "--early-validation", "warn"),

@@ -10,7 +10,9 @@ use crate::args::{Cli, Command, RunArgs, one_line};
 use crate::audit::audit;
 use crate::crds::crds;
 use crate::explain::{Style, explain};
+use crate::handback::handback;
 use crate::pools::pools;
+use crate::preflight::preflight;
 use crate::run::run;
 use crate::start;
 
@@ -46,6 +48,14 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => report(args.ranges.check(), async {
             let audited = audit(&args).await?;
             Ok((audited.text, audited.in_order))
+        }),
+        Command::Preflight(args) => report(Ok(()), async {
+            let preflight = preflight(&args).await?;
+            Ok((preflight.text, preflight.in_order))
+        }),
+        Command::Handback(args) => report(Ok(()), async {
+            let say = |step: &str| drop(writeln!(io::stderr(), "{step}"));
+            Ok((handback(&args, say).await?, true))
         }),
         Command::Crds => print(format!("{:#}\n", crds()).as_bytes(), ExitCode::SUCCESS),
         Command::Completions { shell } => {

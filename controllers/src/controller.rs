@@ -26,6 +26,15 @@ impl Controller {
         }
     }
 
+    /// What it keeps, as the metrics' label `kind` has it.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Endpoints => "Endpoints",
+            Self::Slices => "EndpointSlice",
+            Self::Mirroring => "MirroredEndpointSlice",
+        }
+    }
+
     /// `reportingController` of its Events: upstream's name, which people filter by.
     pub fn event_source(self) -> &'static str {
         match self {

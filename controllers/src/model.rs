@@ -15,7 +15,7 @@ pub use ids::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid, Version};
 pub use interner::Interner;
 pub use node::{Node, NodeTable};
 pub use pod::{ContainerPort, LabelledPod, Phase, Pod, PodName};
-pub use service::{Distribution, IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
+pub use service::{CANARY_LABEL, Distribution, IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
 pub use slice::{
     Conditions, Endpoint, Extra, Hints, Manager, OtherEndpoint, PodEndpoint, Slice, SliceContent, SlicePort,
 };

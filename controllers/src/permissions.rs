@@ -67,7 +67,7 @@ pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>,
     add("", "endpoints", None, &["list", "watch"]);
     let active = mode == Mode::Active;
     if active && running.contains(&Controller::Endpoints) {
-        add("", "endpoints", None, &["create", "update", "delete"]);
+        add("", "endpoints", None, &["get", "create", "update", "delete"]);
     }
     if running.iter().any(|controller| *controller != Controller::Endpoints) {
         add(SLICES.0, SLICES.1, None, &["list", "watch"]);

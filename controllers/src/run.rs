@@ -20,11 +20,14 @@ use svcplane_runtime::watch::{self, Pulse};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RunArgs;
+use crate::coexistence::Coexistence;
 use crate::contention::Contention;
 use crate::controller::Controller;
+use crate::drift::Drift;
 use crate::endpoints::TriggerTracker;
 use crate::feed::Feed;
 use crate::first_look::FirstLook;
+use crate::foreign_writers::{Suspects, suspects};
 use crate::gate::Gate;
 use crate::index::Index;
 use crate::leadership::{lead, resync};
@@ -137,6 +140,7 @@ async fn build(
         args.webhook.webhook_address.is_some(),
     );
     let mut webhook = Webhook::open(&args.webhook, &registry).await.map_err(RunError)?;
+    let named = lease.as_ref().map(LeaseConfig::lease);
     let (election, term) = elect(lease, for_election, &name, &metrics);
 
     let index = Arc::new(Mutex::new(Index::default()));
@@ -149,13 +153,14 @@ async fn build(
     let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
     let desk = Desk {
         index: Arc::clone(&index),
-        gate: Gate::new(term.clone(), args.mode),
+        gate: Gate::new(term.clone(), args.mode, args.canary.holds()),
         writer: Writer::new(client.clone()),
-        events: sink,
+        events: sink.clone(),
         metrics: ControllerMetrics::new(&registry, &running).map_err(because)?,
         taken: Mutex::default(),
     };
-    let controller = Arc::new(reconciler(args, desk, queue.clone()));
+    let (suspects, suspected) = suspects();
+    let controller = Arc::new(reconciler(args, desk, queue.clone(), suspects));
     let kinds = Kinds::of(&running);
     let synced = kinds.readiness();
     let electing = Readiness::new("leader election");
@@ -184,6 +189,14 @@ async fn build(
         controller: Arc::clone(&controller),
         services: webhook.as_ref().map(Webhook::services),
     };
+    let coexistence = Coexistence {
+        client: client.clone(),
+        lease: named,
+        events: sink,
+        term: term.clone(),
+        running,
+    };
+    coexistence.start(args, &controller.desk, suspected, tasks, &stops.work);
     let style = watch::list_style(args.watch_list, minor);
     let watches = Watches {
         client,
@@ -205,7 +218,7 @@ async fn build(
     Ok(())
 }
 
-fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue) -> Reconciler {
+fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue, suspects: Suspects) -> Reconciler {
     let runs = |controller| args.controllers.runs(controller);
     Reconciler {
         queue,
@@ -213,7 +226,9 @@ fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue) -> Reconciler {
         batch_period: args.tuning.batch_period(&args.controllers),
         trigger: Mutex::new(TriggerTracker::default()),
         contention: Mutex::new(Contention::default()),
+        suspects,
         first_look: FirstLook::default(),
+        drift: Drift::default(),
         endpoints: runs(Controller::Endpoints).then(EndpointsPart::default),
         slices: runs(Controller::Slices).then(|| SlicesPart::new(args.tuning.sizes.max_endpoints_per_slice.into())),
         mirroring: runs(Controller::Mirroring)

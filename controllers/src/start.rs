@@ -108,7 +108,7 @@ async fn ask(client: &Client, rights: &[Right]) -> Result<(Info, Vec<Right>), Fa
 }
 
 /// `37`, or `37+` as some providers write it.
-fn minor(text: &str) -> Option<u32> {
+pub fn minor(text: &str) -> Option<u32> {
     let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
 }

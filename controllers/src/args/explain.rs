@@ -95,6 +95,15 @@ pub(super) fn service(text: &str) -> Result<Named, String> {
     Ok(named)
 }
 
+/// A Service of a flag, which has no other place for the namespace.
+pub(super) fn whole_service(text: &str) -> Result<ObjectKey, String> {
+    let named = service(text)?;
+    let namespace = named
+        .namespace
+        .ok_or("write it as NAMESPACE/NAME, such as svcplane/svcplane-webhook")?;
+    Ok(ObjectKey::new(namespace, named.name))
+}
+
 fn name(text: &str) -> Result<String, String> {
     if is_name(text) {
         Ok(text.to_owned())

@@ -11,7 +11,7 @@ use svcplane_webhook::filling::Allocate;
 use svcplane_webhook::policy::ExternalIps;
 
 use super::RangeArgs;
-use super::explain::service;
+use super::explain::whole_service;
 use crate::model::ObjectKey;
 
 /// See the module.
@@ -47,7 +47,7 @@ pub struct WebhookArgs {
     pub webhook_strict: bool,
 
     /// The Service of the webhook, whose EndpointSlices name the replicas that serve it; without it this one is alone
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = own_service, conflicts_with = "webhook_peers")]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service, conflicts_with = "webhook_peers")]
     pub webhook_service: Option<ObjectKey>,
 
     /// The replicas that serve the webhook, where no Service names them
@@ -108,14 +108,6 @@ impl WebhookArgs {
             },
         )
     }
-}
-
-fn own_service(text: &str) -> Result<ObjectKey, String> {
-    let named = service(text)?;
-    let namespace = named
-        .namespace
-        .ok_or("write it as NAMESPACE/NAME, such as svcplane/svcplane-webhook")?;
-    Ok(ObjectKey::new(namespace, named.name))
 }
 
 /// `--allocate`.
