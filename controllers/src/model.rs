@@ -5,14 +5,16 @@
 mod endpoints;
 mod ids;
 mod interner;
+mod labels;
 mod node;
 mod pod;
 mod service;
 mod slice;
 
 pub use endpoints::{Address, EndpointPort, EndpointsObject, OwnerReference, Subset, TargetRef};
-pub use ids::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid, Version};
+pub use ids::{ObjectKey, Protocol, Revision, Timestamp, Uid, Version};
 pub use interner::Interner;
+pub use labels::Labels;
 pub use node::{Node, NodeTable};
 pub use pod::{ContainerPort, LabelledPod, Phase, Pod, PodName};
 pub use service::{CANARY_LABEL, Distribution, IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
