@@ -43,13 +43,14 @@ fn table(rows: &[Check]) -> String {
             let _ = writeln!(out, "{:28}-> {}", "", row.todo);
         }
     }
-    let acts = rows.iter().filter(|row| row.state == State::Act).count();
-    let _ = match acts {
-        0 => writeln!(
+    let count = |state| rows.iter().filter(|row| row.state == state).count();
+    let _ = match (count(State::Act), count(State::Unknown)) {
+        (0, 0) => writeln!(out, "\nNothing has to be done before --mode=active."),
+        (0, unknown) => writeln!(
             out,
-            "\nNothing has to be done before --mode=active that could be seen from here."
+            "\n{unknown} could not be seen from here: see to it before --mode=active."
         ),
-        acts => writeln!(
+        (acts, _) => writeln!(
             out,
             "\n{acts} to do before --mode=active; --mode=observe, the default, needs nothing of it."
         ),

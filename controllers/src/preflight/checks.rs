@@ -1,6 +1,9 @@
 //! What the facts mean for an installation, without a client.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use svcplane_runtime::api::in_seconds;
 use svcplane_runtime::leader::{MODE_ANNOTATION, SeenLease};
 
 use super::builtin::{running, without};
@@ -16,8 +19,8 @@ pub struct Facts {
     pub minor: Option<u32>,
     /// Pods of kube-controller-manager, each with its `--controllers`.
     pub managers: Result<Vec<(String, String)>, String>,
-    /// Objects of each kind that kube-controller-manager wrote in the last hour, as `Endpoints shop/web, 12 s ago`: the newest of each.
-    pub writes: Result<Vec<String>, String>,
+    /// Objects of each kind that kube-controller-manager wrote in the last hour, as `Endpoints shop/web`, and how long ago: the newest of each.
+    pub writes: Result<Vec<(String, Duration)>, String>,
     /// CIDRs of the ServiceCIDRs; `None` on a server that has none.
     pub ranges: Result<Option<Vec<String>>, String>,
     /// Rights that `svcplane run` needs in active mode and this account lacks.
@@ -85,6 +88,9 @@ const TESTED: u32 = 37;
 /// The first one with ServiceCIDRs.
 const WITH_RANGES: u32 = 33;
 
+/// Whoever wrote within this time lives, as far as anybody can tell.
+const LIVES: Duration = Duration::from_mins(5);
+
 /// Every row, in the order in which one goes about it.
 pub fn checks(facts: &Facts) -> Vec<Check> {
     let mut rows = vec![version(facts)];
@@ -145,17 +151,25 @@ fn built_in(facts: &Facts) -> Vec<Check> {
     rows.collect()
 }
 
-fn last_writers(writes: &[String]) -> Check {
+fn last_writers(writes: &[(String, Duration)]) -> Check {
     if writes.is_empty() {
         let found = "kube-controller-manager has written no Endpoints or EndpointSlice in the last hour";
         return check("last writers", State::Ok, found, "");
     }
-    let found = format!("kube-controller-manager: {}", writes.join("; "));
+    let written: Vec<String> = writes
+        .iter()
+        .map(|(object, age)| format!("{object}, {} ago", in_seconds(*age)))
+        .collect();
+    let found = format!("kube-controller-manager: {}", written.join("; "));
+    if writes.iter().any(|(_, age)| *age < LIVES) {
+        let todo = "for active mode: its endpoint controllers must be off; look again five minutes later";
+        return check("last writers", State::Act, found, todo);
+    }
     check(
         "last writers",
         State::Note,
         found,
-        "wait until this grows old before --mode=active",
+        "they ran a while ago: make sure that they are off",
     )
 }
 
@@ -294,7 +308,7 @@ mod tests {
             change(&mut facts);
             facts
         };
-        let table: [(&str, Facts, State, &str, &str); 10] = [
+        let table: [(&str, Facts, State, &str, &str); 11] = [
             (
                 "built-in controllers",
                 change(|it| it.managers = Ok(vec![("kcm-1".into(), "*,tokencleaner".into())])),
@@ -346,10 +360,17 @@ mod tests {
             ),
             (
                 "last writers",
-                change(|it| it.writes = Ok(vec!["Endpoints a/b, 3s ago".into()])),
+                change(|it| it.writes = Ok(vec![("Endpoints a/b".into(), Duration::from_secs(299))])),
+                State::Act,
+                "Endpoints a/b, 4m59s ago",
+                "must be off",
+            ),
+            (
+                "last writers",
+                change(|it| it.writes = Ok(vec![("Endpoints a/b".into(), Duration::from_mins(5))])),
                 State::Note,
-                "a/b",
-                "grows old",
+                "a/b, 5m0s ago",
+                "make sure",
             ),
             (
                 "canary",

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, ObjectList, PartialObjectMeta};
 use kube::{Api, Client};
-use svcplane_runtime::api::{Failure, call, in_seconds};
+use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::leader::{LeaseName, look};
 
 use super::builtin::controllers_flag;
@@ -76,7 +76,7 @@ async fn managers(client: &Client) -> Result<Vec<(String, String)>, Failure> {
     Ok(managers.collect())
 }
 
-async fn writes(client: &Client) -> Result<Vec<String>, Failure> {
+async fn writes(client: &Client) -> Result<Vec<(String, Duration)>, Failure> {
     let endpoints: Api<Endpoints> = Api::all(client.clone());
     let slices: Api<EndpointSlice> = Api::all(client.clone());
     let some = ListParams::default().limit(SAMPLE);
@@ -91,7 +91,7 @@ async fn writes(client: &Client) -> Result<Vec<String>, Failure> {
 }
 
 /// The object that kube-controller-manager wrote last, if that was not long ago.
-fn newest<K>(kind: &str, objects: &ObjectList<PartialObjectMeta<K>>, now: Timestamp) -> Option<String>
+fn newest<K>(kind: &str, objects: &ObjectList<PartialObjectMeta<K>>, now: Timestamp) -> Option<(String, Duration)>
 where
     K: Clone,
 {
@@ -107,7 +107,7 @@ where
     let (time, meta) = all.max_by_key(|(time, _)| *time)?;
     let age = now.duration_since(time).unsigned_abs();
     let [namespace, name] = [&meta.namespace, &meta.name].map(|it| it.as_deref().unwrap_or_default());
-    (age <= RECENT).then(|| format!("{kind} {namespace}/{name}, {} ago", in_seconds(age)))
+    (age <= RECENT).then(|| (format!("{kind} {namespace}/{name}"), age))
 }
 
 async fn ranges(client: &Client) -> Result<Option<Vec<String>>, Failure> {
