@@ -147,12 +147,11 @@ mod tests {
             let mut labels: Labels = first.iter().cloned().map(arcs).collect();
             let mut map: BTreeMap<Arc<str>, Arc<str>> = first.into_iter().map(arcs).collect();
             for (key, value) in steps {
-                match value {
-                    Some(value) => {
-                        let (key, value) = arcs((key, value));
-                        prop_assert_eq!(labels.insert(key.clone(), value.clone()), map.insert(key, value));
-                    }
-                    None => prop_assert_eq!(labels.remove(&key), map.remove(&*key)),
+                if let Some(value) = value {
+                    let (key, value) = arcs((key, value));
+                    prop_assert_eq!(labels.insert(key.clone(), value.clone()), map.insert(key, value));
+                } else {
+                    prop_assert_eq!(labels.remove(&key), map.remove(&*key));
                 }
                 prop_assert!(labels.iter().eq(&map) && labels.keys().eq(map.keys()));
                 prop_assert_eq!((labels.len(), labels.is_empty()), (map.len(), map.is_empty()));
