@@ -27,6 +27,7 @@
 //! * [`pool_status`]: keeps the status of pools true.
 //! * [`pools`](mod@pools): `svcplane pools`.
 //! * [`reconcile`]: brings all that is made of one Service to what it should be.
+//! * [`repair`]: tells of faults of stored values.
 //! * [`run`]: `svcplane run`, wired in one place.
 //! * [`signals`]: what ends the process.
 //! * [`start`]: the log, and an apiserver that answers.
@@ -59,6 +60,7 @@ pub mod permissions;
 pub mod pool_status;
 pub mod pools;
 pub mod reconcile;
+pub mod repair;
 pub mod run;
 pub mod serving;
 pub mod signals;

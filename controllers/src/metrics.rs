@@ -92,6 +92,7 @@ fn reasons(controller: Controller, operation: &str) -> Vec<&'static str> {
             .into(),
         (Controller::Endpoints, _) => [Orphan::ServiceDeleted, Orphan::Leftover].map(Orphan::as_str).into(),
         (Controller::Slices | Controller::Mirroring, _) => vec![CONTENT],
+        (Controller::Repair, _) => Vec::new(),
     }
 }
 

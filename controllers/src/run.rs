@@ -31,6 +31,7 @@ use crate::leadership::{lead, resync};
 use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
+use crate::repair::{Repair, RepairMetrics};
 use crate::serving::Webhook;
 use crate::signals::told_to_stop;
 use crate::state::{Debug, IndexCollector};
@@ -147,12 +148,24 @@ async fn build(
     *work = Some(queue.clone());
     let (sink, waiting) = events::queue(&metrics);
     let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
+    let repair = if running.contains(&Controller::Repair) {
+        Some(Repair {
+            client: client.clone(),
+            ranges: args.webhook.ranges.ranges(),
+            term: term.clone(),
+            events: sink.clone(),
+            metrics: RepairMetrics::new(&registry).map_err(because)?,
+            period: args.repair_period,
+        })
+    } else {
+        None
+    };
     let desk = Desk {
         index: Arc::clone(&index),
         gate: Gate::new(term.clone(), args.mode),
         writer: Writer::new(client.clone()),
         events: sink,
-        metrics: ControllerMetrics::new(&registry, &running).map_err(because)?,
+        metrics: ControllerMetrics::new(&registry, &args.controllers.of_endpoints()).map_err(because)?,
         taken: Mutex::default(),
     };
     let controller = Arc::new(reconciler(args, desk, queue.clone()));
@@ -202,6 +215,9 @@ async fn build(
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }
     start_controllers(args, tasks, stops, &controller, term, synced);
+    if let Some(repair) = repair {
+        tasks.spawn("repair", &stops.work, until(&stops.work, repair.work()));
+    }
     Ok(())
 }
 

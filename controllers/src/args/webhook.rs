@@ -110,7 +110,7 @@ impl WebhookArgs {
     }
 }
 
-fn own_service(text: &str) -> Result<ObjectKey, String> {
+pub(super) fn own_service(text: &str) -> Result<ObjectKey, String> {
     let named = service(text)?;
     let namespace = named
         .namespace
