@@ -100,6 +100,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration, allow_hyphen_values = true)]
     pub min_resync_period: Duration,
 
+    /// How often the leader's repair-controller looks at all stored ClusterIPs and nodePorts
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = period, allow_hyphen_values = true)]
+    pub repair_period: Duration,
+
     /// How the first state is fetched: in one stream (servers from 1.34 on) or in pages
     #[arg(long, value_enum, default_value_t = WatchList::Auto)]
     pub watch_list: WatchList,
@@ -149,6 +153,15 @@ impl RunArgs {
         let checked = self.admin.check().and_then(|()| self.leader_election.config());
         checked.map(drop).map_err(|error| error.to_string())
     }
+}
+
+/// A duration that is no busy loop.
+fn period(text: &str) -> Result<Duration, String> {
+    let period = duration(text)?;
+    if period < Duration::from_secs(1) {
+        return Err("must be 1s or longer, such as 3m".to_owned());
+    }
+    Ok(period)
 }
 
 /// clap's message as one line: what is wrong, and what would be right.
@@ -300,6 +313,7 @@ mod tests {
                 "from 1 to 1000",
             ),
             ("--min-resync-period=-5s", "--min-resync-period", "negative"),
+            ("--repair-period=0", "--repair-period", "1s or longer"),
             (
                 "--acknowledge-builtins-disabled=yes",
                 "--acknowledge-builtins-disabled",

@@ -78,7 +78,7 @@ mod tests {
 
     fn difference() -> impl Strategy<Value = Difference> {
         let reason = prop_oneof![Just("missing"), Just("content"), Just(WRITE_FAILED)];
-        (prop::sample::select(&Controller::ALL[..]), reason)
+        (prop::sample::select(&Controller::OF_ENDPOINTS[..]), reason)
     }
 
     proptest! {

@@ -24,13 +24,25 @@ mod proxy;
 mod report;
 mod style;
 mod text;
+mod values;
 mod visible;
+mod writers;
+
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use svcplane_webhook::ledger::{Ledger, Ranges};
 
 use crate::args::{ExplainArgs, Form};
+use crate::books::{feed, list};
+use crate::pools;
 use crate::start;
-use objects::Objects;
+pub(crate) use kept::{Compared, Kept, State};
+pub(crate) use objects::Objects;
 use report::Report;
 pub use style::Style;
+use values::Allocation;
 
 /// What the controllers' flags say about sizes.
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +68,12 @@ pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, Stri
     let key = args.key(client.default_namespace())?;
     let texts = Box::pin(gather::gather(&client, &key)).await;
     let objects = Objects::read(texts.map_err(|trouble| trouble.to_string())?)?;
-    let limits = Limits {
-        max_endpoints_per_slice: args.sizes.max_endpoints_per_slice.into(),
-        mirroring_max_endpoints_per_subset: args.sizes.mirroring_max_endpoints_per_subset.into(),
-    };
-    let report = Report::of(&objects, &limits, &args.cluster_domain);
+    let limits = args.sizes.limits();
+    let mut report = Report::of(&objects, &limits, &args.cluster_domain);
+    match Box::pin(ledger(&client, args.ranges.ranges())).await {
+        Ok(ledger) => report.allocation = Some(Allocation::of(&ledger, &objects.full)),
+        Err(why) => report.unread.push(format!("where its values are from: {why}")),
+    }
     let text = match args.output {
         Form::Text => text::render(&report, style),
         Form::Json => serde_json::to_string_pretty(&report).map_err(|error| error.to_string())? + "\n",
@@ -69,4 +82,12 @@ pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, Stri
         text,
         in_order: report.in_order,
     })
+}
+
+/// All that holds values, and the pools with what they select by. The error is one line.
+async fn ledger(client: &Client, ranges: Ranges) -> Result<Ledger, String> {
+    let mut ledger = Box::pin(pools::gather(client, ranges)).await?;
+    let namespaces = list::<Namespace>(client).await?;
+    feed(&mut ledger, namespaces.as_deref(), Instant::now());
+    Ok(ledger)
 }

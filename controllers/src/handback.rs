@@ -33,7 +33,7 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
     let probe = args
         .canary
         .clone()
-        .map(|canary| Probe::new(client.clone(), canary, &Controller::ALL));
+        .map(|canary| Probe::new(client.clone(), canary, &Controller::OF_ENDPOINTS));
     if let Some(probe) = &probe {
         // Before anything is changed.
         probe.check().await?;

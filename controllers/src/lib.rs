@@ -36,6 +36,7 @@
 //! * [`pools`](mod@pools): `svcplane pools`.
 //! * [`preflight`](mod@preflight): `svcplane preflight`.
 //! * [`reconcile`]: brings all that is made of one Service to what it should be.
+//! * [`repair`]: tells of faults of stored values.
 //! * [`run`]: `svcplane run`, wired in one place.
 //! * [`signals`]: what ends the process.
 //! * [`start`]: the log, and an apiserver that answers.
@@ -77,6 +78,7 @@ pub mod pool_status;
 pub mod pools;
 pub mod preflight;
 pub mod reconcile;
+pub mod repair;
 pub mod run;
 pub mod serving;
 pub mod signals;

@@ -132,7 +132,7 @@ impl ControllerMetrics {
 
     /// The counterparts of these live, as far as was found in this way, and of no others.
     pub(crate) fn foreign_writers(&self, found_by: FoundBy, alive: &[Controller]) {
-        for controller in Controller::ALL {
+        for controller in Controller::OF_ENDPOINTS {
             let labels = [controller.kind(), found_by.as_str()];
             let is_alive = alive.contains(&controller);
             self.foreign_writer.with_label_values(&labels).set(is_alive.into());
@@ -161,6 +161,7 @@ fn reasons(controller: Controller, operation: &str) -> Vec<&'static str> {
             .into(),
         (Controller::Endpoints, _) => [Orphan::ServiceDeleted, Orphan::Leftover].map(Orphan::as_str).into(),
         (Controller::Slices | Controller::Mirroring, _) => vec![CONTENT],
+        (Controller::Repair, _) => Vec::new(),
     }
 }
 
@@ -178,6 +179,7 @@ fn differences(controller: Controller, operation: &str) -> Vec<&'static str> {
     let mut all = match controller {
         Controller::Endpoints => reasons(controller, operation),
         Controller::Slices | Controller::Mirroring => vec![slice_reason(operation)],
+        Controller::Repair => return Vec::new(),
     };
     all.push(WRITE_FAILED);
     all

@@ -56,7 +56,7 @@ pub fn kinds(whose: &[Controller]) -> String {
 /// Reads what [`kinds`] has written; words of other versions are left out.
 pub fn of_kinds(text: &str) -> Vec<Controller> {
     let known = |word: &str| {
-        Controller::ALL
+        Controller::OF_ENDPOINTS
             .into_iter()
             .find(|controller| controller.kind() == word.trim())
     };

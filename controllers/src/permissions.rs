@@ -56,7 +56,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// All that `svcplane run` needs in this mode. Events are not among them: without the right to write them only they are missing.
+/// All that `svcplane run` needs in this mode with these controllers. Events are not among them: without the right to write them only they are missing.
 pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>, webhook: bool) -> Vec<Right> {
     let mut rights = Vec::new();
     let mut add = |group, resource, namespace: Option<&str>, verbs: &[&'static str]| {
@@ -69,7 +69,10 @@ pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>,
     if active && running.contains(&Controller::Endpoints) {
         add("", "endpoints", None, &["get", "create", "update", "delete"]);
     }
-    if running.iter().any(|controller| *controller != Controller::Endpoints) {
+    if running
+        .iter()
+        .any(|controller| matches!(controller, Controller::Slices | Controller::Mirroring))
+    {
         add(SLICES.0, SLICES.1, None, &["list", "watch"]);
         if active {
             add(SLICES.0, SLICES.1, None, &["get", "create", "update", "delete"]);
@@ -80,11 +83,15 @@ pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>,
     }
     if webhook {
         add("", "namespaces", None, &["list", "watch"]);
-        for resource in ["servicecidrs", "ipaddresses"] {
-            add("networking.k8s.io", resource, None, &["list", "watch"]);
-        }
         for resource in ["clusterippools", "nodeportpools"] {
             add(GROUP, resource, None, &["get", "list", "watch"]);
+        }
+    }
+    for resource in ["servicecidrs", "ipaddresses"] {
+        if webhook {
+            add("networking.k8s.io", resource, None, &["list", "watch"]);
+        } else if running.contains(&Controller::Repair) {
+            add("networking.k8s.io", resource, None, &["list"]);
         }
     }
     if let Some(namespace) = lease_namespace {

@@ -34,6 +34,7 @@ use crate::leadership::{lead, resync};
 use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
+use crate::repair::{Repair, RepairMetrics};
 use crate::serving::Webhook;
 use crate::signals::told_to_stop;
 use crate::state::{Debug, IndexCollector};
@@ -151,12 +152,24 @@ async fn build(
     *work = Some(queue.clone());
     let (sink, waiting) = events::queue(&metrics);
     let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
+    let repair = if running.contains(&Controller::Repair) {
+        Some(Repair {
+            client: client.clone(),
+            ranges: args.webhook.ranges.ranges(),
+            term: term.clone(),
+            events: sink.clone(),
+            metrics: RepairMetrics::new(&registry).map_err(because)?,
+            period: args.repair_period,
+        })
+    } else {
+        None
+    };
     let desk = Desk {
         index: Arc::clone(&index),
         gate: Gate::new(term.clone(), args.mode, args.canary.holds()),
         writer: Writer::new(client.clone()),
         events: sink.clone(),
-        metrics: ControllerMetrics::new(&registry, &running).map_err(because)?,
+        metrics: ControllerMetrics::new(&registry, &args.controllers.of_endpoints()).map_err(because)?,
         taken: Mutex::default(),
     };
     let (suspects, suspected) = suspects();
@@ -194,7 +207,7 @@ async fn build(
         lease: named,
         events: sink,
         term: term.clone(),
-        running,
+        running: args.controllers.of_endpoints(),
     };
     coexistence.start(args, &controller.desk, suspected, tasks, &stops.work);
     let style = watch::list_style(args.watch_list, minor);
@@ -215,6 +228,9 @@ async fn build(
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }
     start_controllers(args, tasks, stops, &controller, term, synced);
+    if let Some(repair) = repair {
+        tasks.spawn("repair", &stops.work, until(&stops.work, repair.work()));
+    }
     Ok(())
 }
 

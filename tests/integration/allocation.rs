@@ -246,17 +246,17 @@ async fn a_bad_pool_is_refused_with_its_field() {
         (
             "ClusterIPPool",
             json!({"ranges": ["10.96.0.0/28"], "excluded": ["10.96.0.300"]}),
-            "spec.excluded[0]",
+            "each of spec.excluded must be a CIDR, an address, or FIRST-LAST",
         ),
         (
             "ClusterIPPool",
             json!({"ranges": ["10.96.0.0/28"], "reuseDelay": "soon"}),
-            "spec.reuseDelay",
+            "spec.reuseDelay must be a duration of at most 168h",
         ),
         (
             "ClusterIPPool",
             json!({"ranges": ["10.96.0.0/28"], "reuseDelay": "400h"}),
-            "spec.reuseDelay",
+            "spec.reuseDelay must be a duration of at most 168h",
         ),
         (
             "ClusterIPPool",
@@ -272,6 +272,21 @@ async fn a_bad_pool_is_refused_with_its_field() {
             "ClusterIPPool",
             json!({"ranges": ["10.96.0.0/28"], "selector": {"serviceSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}}),
             "spec.selector.serviceSelector",
+        ),
+        (
+            "ClusterIPPool",
+            json!({"ranges": ["10.96.0.0/28"], "selector": {"namespaces": ["shop", "Bank"]}}),
+            "spec.selector.namespaces[1]",
+        ),
+        (
+            "ClusterIPPool",
+            json!({"ranges": ["10.96.0.0/28"], "selector": {"namespaceSelector": {"matchLabels": {"te am": "x"}}}}),
+            "spec.selector.namespaceSelector.matchLabels",
+        ),
+        (
+            "NodePortPool",
+            json!({"ranges": ["30100-30199"], "excluded": ["http"]}),
+            "each of spec.excluded must be a port or FIRST-LAST",
         ),
         ("NodePortPool", json!({"ranges": ["30000-99999"]}), "spec.ranges[0]"),
         ("NodePortPool", json!({"ranges": ["http"]}), "spec.ranges"),

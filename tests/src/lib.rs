@@ -26,6 +26,7 @@ pub mod load;
 pub mod metrics;
 pub mod namespace;
 pub mod objects;
+pub mod plant;
 pub mod process;
 pub mod proxy;
 pub mod slices;

@@ -31,7 +31,8 @@ impl CanaryArgs {
         if self.canary_interval < Duration::from_secs(1) {
             return Err("--canary-interval must be at least 1s; the default is 5m".to_owned());
         }
-        if self.canary.is_some() && controllers.running() == [Controller::Mirroring] {
+        let shown = [Controller::Endpoints, Controller::Slices];
+        if self.canary.is_some() && !shown.iter().any(|shown| controllers.runs(*shown)) {
             return Err(
                 "--canary shows endpoints-controller and endpointslice-controller, and --controllers runs neither here: leave it out".to_owned(),
             );

@@ -14,6 +14,13 @@ impl Controllers {
         Controller::ALL.into_iter().filter(|known| self.runs(*known)).collect()
     }
 
+    /// Of these, the ones that kube-controller-manager has too.
+    pub fn of_endpoints(&self) -> Vec<Controller> {
+        let mut running = self.running();
+        running.retain(|known| known.is_of_endpoints());
+        running
+    }
+
     /// Is this one to run?
     pub fn runs(&self, controller: Controller) -> bool {
         let name = controller.as_str();
@@ -31,7 +38,7 @@ impl Controllers {
 
     /// What kube-controller-manager's `--controllers` has to be while these run here.
     pub fn without(&self) -> String {
-        let off = self.running().into_iter().map(|it| format!(",-{}", it.as_str()));
+        let off = self.of_endpoints().into_iter().map(|it| format!(",-{}", it.as_str()));
         format!("*{}", off.collect::<String>())
     }
 }
@@ -83,13 +90,14 @@ mod tests {
             ("*,-nodes", "\"-nodes\" is no controller"),
             ("-endpoints-controller", "leaves none to run"),
             (
-                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
+                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller,-repair-controller",
                 "leaves none to run",
             ),
         ];
         for (text, why) in table {
             let error = text.parse::<Controllers>().unwrap_err();
-            let names = "endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller";
+            let names =
+                "endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller, repair-controller";
             assert!(error.starts_with(why) && error.ends_with(names), "{text}: {error}");
         }
     }
@@ -102,6 +110,7 @@ mod tests {
                 "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
             ),
             ("endpointslice-controller", "*,-endpointslice-controller"),
+            ("repair-controller", "*"),
             (
                 "*,-endpointslice-controller",
                 "*,-endpoints-controller,-endpointslice-mirroring-controller",

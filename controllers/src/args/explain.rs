@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use svcplane_runtime::args::dns_subdomain;
+use svcplane_runtime::args::{dns_label, dns_subdomain};
 
-use super::SizeArgs;
+use super::{RangeArgs, SizeArgs};
 use crate::model::ObjectKey;
 
 /// See the module.
@@ -38,6 +38,10 @@ pub struct ExplainArgs {
     /// As the controllers have them.
     #[command(flatten)]
     pub sizes: SizeArgs,
+
+    /// The values that there are.
+    #[command(flatten)]
+    pub ranges: RangeArgs,
 }
 
 impl ExplainArgs {
@@ -48,7 +52,7 @@ impl ExplainArgs {
                 "--namespace={flag} and {own}/{} are two namespaces: leave out one",
                 self.service.name
             )),
-            _ => Ok(()),
+            _ => self.ranges.check(),
         }
     }
 
@@ -57,10 +61,13 @@ impl ExplainArgs {
         let context = if context.is_empty() { "default" } else { context };
         let given = self.service.namespace.as_deref().or(self.namespace.as_deref());
         match given {
-            None if !is_name(context) => Err(format!(
-                "the kubeconfig's context has a namespace that is none: {context:?}"
-            )),
-            _ => Ok(ObjectKey::new(given.unwrap_or(context), &*self.service.name)),
+            None => {
+                let context = dns_label(context);
+                let context = context
+                    .map_err(|error| format!("the kubeconfig's context has a namespace that is none: {error}"))?;
+                Ok(ObjectKey::new(context, &*self.service.name))
+            }
+            Some(given) => Ok(ObjectKey::new(given, &*self.service.name)),
         }
     }
 }
@@ -105,17 +112,8 @@ pub(super) fn whole_service(text: &str) -> Result<ObjectKey, String> {
 }
 
 fn name(text: &str) -> Result<String, String> {
-    if is_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("write it as NAMESPACE/NAME, such as default/web, or as -n NAMESPACE NAME".to_owned())
-    }
-}
-
-/// In letters that names are made of.
-fn is_name(text: &str) -> bool {
-    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
-    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.chars().all(fits)
+    let form = "write it as NAMESPACE/NAME, such as default/web, or as -n NAMESPACE NAME";
+    dns_label(text).map_err(|error| format!("{error}; {form}"))
 }
 
 #[cfg(test)]
@@ -174,6 +172,8 @@ mod tests {
             "shop/..",
             "..",
             "-.web",
+            "web.shop",
+            "web-",
         ] {
             let told = key(&["--", wrong], "default").is_err_and(|it| it.contains("NAMESPACE/NAME"));
             assert!(told, "{wrong}");

@@ -21,11 +21,15 @@ const PAGE: u32 = 500;
 
 /// All objects of a kind; `None` if the server does not know it. The error is one line.
 pub async fn list<K: Booked>(client: &Client) -> Result<Option<Vec<K>>, String> {
-    pages(&Api::all(client.clone()), K::KIND.as_str()).await
+    pages(&Api::all(client.clone()), K::KIND.as_str(), Ok).await
 }
 
-/// The same of an API, for which there are words.
-pub async fn pages<K>(api: &Api<K>, what: &str) -> Result<Option<Vec<K>>, String>
+/// The same of an API, for which there are words. `read`: what is kept of an object.
+pub async fn pages<K, T>(
+    api: &Api<K>,
+    what: &str,
+    read: impl Fn(K) -> Result<T, String>,
+) -> Result<Option<Vec<T>>, String>
 where
     K: Clone + DeserializeOwned + Debug,
 {
@@ -36,7 +40,9 @@ where
             Err(Failure::NotFound) => return Ok(None),
             Err(failure) => return Err(format!("cannot read {what}: {failure}")),
         };
-        objects.extend(page.items);
+        for object in page.items {
+            objects.push(read(object)?);
+        }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(Some(objects)),

@@ -62,7 +62,7 @@ impl Found {
 impl Probe {
     /// By this Service. Of `running`, those are asked after whose counterparts a Service with a selector can show: mirrors are not.
     pub fn new(client: Client, canary: ObjectKey, running: &[Controller]) -> Self {
-        let shown = |controller: &&Controller| **controller != Controller::Mirroring;
+        let shown = |controller: &&Controller| matches!(controller, Controller::Endpoints | Controller::Slices);
         Self {
             client,
             canary,
@@ -161,7 +161,7 @@ impl Probe {
     async fn remove(&self, found: &Found) -> Result<(), Failure> {
         match found.whose {
             Controller::Endpoints => self.delete::<Endpoints>(found).await,
-            Controller::Slices | Controller::Mirroring => self.delete::<EndpointSlice>(found).await,
+            _ => self.delete::<EndpointSlice>(found).await,
         }
     }
 

@@ -15,6 +15,7 @@ use super::named_ports::NamedPorts;
 use super::objects::Objects;
 use super::pods::{self, SeenAs};
 use super::proxy::{self, Proxied};
+use super::values::Allocation;
 
 /// The report. Programs read it as JSON. `null` = not known, because something may not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +25,8 @@ pub struct Report {
     pub service: About,
     /// Ports that lead to a name which none of its Pods has.
     pub unresolved_ports: Vec<String>,
+    /// Where its values are from; put in by whoever has read the pools and all that holds values.
+    pub allocation: Option<Allocation>,
     /// The Pods that it matches.
     pub pods: Option<Vec<SeenAs>>,
     /// Pods that it nearly matches.
@@ -122,6 +125,7 @@ impl Report {
         Self {
             service: about(objects),
             unresolved_ports: ports.nowhere(),
+            allocation: None,
             pods,
             near_misses_everywhere: objects.elsewhere.is_some(),
             near_misses: misses::near(objects),

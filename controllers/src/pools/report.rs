@@ -8,6 +8,8 @@ use svcplane_allocators::pools::{Mode, PoolTerms};
 use svcplane_allocators::value::Value;
 use svcplane_webhook::ledger::Ledger;
 
+use super::replicas::Replica;
+
 /// Ranges and pools.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,6 +18,9 @@ pub struct Report {
     pub ranges: Vec<Filled>,
     /// Pools of both kinds; one of two families twice.
     pub pools: Vec<FilledPool>,
+    /// What each replica keeps in memory, if they were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Vec<Replica>>,
 }
 
 /// How full something is.
@@ -63,7 +68,7 @@ pub struct FilledPool {
 
 impl Report {
     /// Of these books.
-    pub fn of(ledger: &Ledger) -> Self {
+    pub fn of(ledger: &Ledger, replicas: Option<Vec<Replica>>) -> Self {
         let (addresses, ports) = (ledger.cluster_ips(), ledger.node_ports());
         let mut ranges = filled(&addresses.ipv4, "IPv4");
         ranges.extend(filled(&addresses.ipv6, "IPv6"));
@@ -92,7 +97,11 @@ impl Report {
             let view = view(ports, &pool.terms);
             pools.extend(view.map(|view| of_pool("NodePortPool", &pool.terms, view, "nodePort")));
         }
-        Self { ranges, pools }
+        Self {
+            ranges,
+            pools,
+            replicas,
+        }
     }
 }
 

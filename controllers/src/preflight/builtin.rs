@@ -17,27 +17,31 @@ pub fn controllers_flag<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Str
 }
 
 /// Upstream's older name, which it still takes.
-fn alias(controller: Controller) -> &'static str {
+fn alias(controller: Controller) -> Option<&'static str> {
     match controller {
-        Controller::Endpoints => "endpoint",
-        Controller::Slices => "endpointslice",
-        Controller::Mirroring => "endpointslicemirroring",
+        Controller::Endpoints => Some("endpoint"),
+        Controller::Slices => Some("endpointslice"),
+        Controller::Mirroring => Some("endpointslicemirroring"),
+        Controller::Repair => None,
     }
+}
+
+fn is_name(name: &str, controller: Controller) -> bool {
+    name == controller.as_str() || Some(name) == alias(controller)
 }
 
 /// Those of ours that run there. As upstream: the first mention decides, and `*` the rest.
 pub fn running(flag: &str) -> Vec<Controller> {
     let words: Vec<&str> = flag.split(',').map(str::trim).collect();
     let runs = |controller: &Controller| {
-        let names = [controller.as_str(), alias(*controller)];
         let mention = words.iter().find_map(|word| match word.strip_prefix('-') {
-            Some(name) if names.contains(&name) => Some(false),
-            None if names.contains(word) => Some(true),
+            Some(name) if is_name(name, *controller) => Some(false),
+            None if is_name(word, *controller) => Some(true),
             _ => None,
         });
         mention.unwrap_or_else(|| words.contains(&"*"))
     };
-    Controller::ALL.into_iter().filter(runs).collect()
+    Controller::OF_ENDPOINTS.into_iter().filter(runs).collect()
 }
 
 /// The same flag without ours. What else it names stays: the flag replaces a distribution's own list (kubeadm's `bootstrapsigner` and
@@ -45,15 +49,15 @@ pub fn running(flag: &str) -> Vec<Controller> {
 pub fn without(flag: &str) -> String {
     let ours = |word: &&str| {
         let name = word.strip_prefix('-').unwrap_or(word);
-        Controller::ALL
+        Controller::OF_ENDPOINTS
             .iter()
-            .any(|controller| name == controller.as_str() || name == alias(*controller))
+            .any(|controller| is_name(name, *controller))
     };
     let others = flag
         .split(',')
         .map(str::trim)
         .filter(|word| !ours(word) && !word.is_empty());
-    let off = Controller::ALL.map(|controller| format!("-{}", controller.as_str()));
+    let off = Controller::OF_ENDPOINTS.map(|controller| format!("-{}", controller.as_str()));
     others.map(str::to_owned).chain(off).collect::<Vec<_>>().join(",")
 }
 
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_runs_there_and_how_to_switch_it_off() {
-        let all = &Controller::ALL[..];
+        let all = &Controller::OF_ENDPOINTS[..];
         let off = "-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller";
         let table = [
             ("*", all, format!("*,{off}")),

@@ -3,7 +3,8 @@
 use serde::de::DeserializeOwned;
 use svcplane_allocators::pools::FieldError;
 
-use super::{ClusterIPPool, GROUP, NodePortPool, read_cluster_ip_pool, read_node_port_pool};
+use super::selectors::faults;
+use super::{ClusterIPPool, GROUP, NodePortPool, PoolSpec, read_cluster_ip_pool, read_node_port_pool};
 use crate::cause::{Cause, Reason, quoted};
 use crate::review::{Answer, Refusal, Request};
 
@@ -16,11 +17,15 @@ pub fn review(request: &Request<'_>) -> Option<Answer> {
     let (kind, wrong) = match &*request.resource.resource {
         "clusterippools" => (
             "ClusterIPPool",
-            wrong(object, |pool: &ClusterIPPool| read_cluster_ip_pool(pool).err()),
+            wrong(object, |pool: &ClusterIPPool| {
+                all(read_cluster_ip_pool(pool).err(), &pool.spec.pool)
+            }),
         ),
         "nodeportpools" => (
             "NodePortPool",
-            wrong(object, |pool: &NodePortPool| read_node_port_pool(pool).err()),
+            wrong(object, |pool: &NodePortPool| {
+                all(read_node_port_pool(pool).err(), &pool.spec.pool)
+            }),
         ),
         _ => return None,
     };
@@ -31,7 +36,14 @@ pub fn review(request: &Request<'_>) -> Option<Answer> {
     Some(Answer::refused(Refusal::invalid(kind, name, &wrong, 0)))
 }
 
-fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Option<Vec<FieldError>>) -> Vec<Cause> {
+/// With what no object can match. A pool that is stored with that is used all the same: it is for fewer than it says.
+fn all(unreadable: Option<Vec<FieldError>>, spec: &PoolSpec) -> Vec<FieldError> {
+    let mut all = unreadable.unwrap_or_default();
+    all.extend(spec.selector.iter().flat_map(faults));
+    all
+}
+
+fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Vec<FieldError>) -> Vec<Cause> {
     let cause = |field: String, message: String| Cause {
         field,
         reason: Reason::Invalid,
@@ -39,7 +51,7 @@ fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Option<Vec<Fi
     };
     match serde_json::from_str(object) {
         Ok(pool) => {
-            let faults = faults(&pool).unwrap_or_default().into_iter();
+            let faults = faults(&pool).into_iter();
             let faults = faults.take(crate::cause::MOST_CAUSES);
             faults
                 .map(|fault| cause(fault.field, format!("{} {}", quoted(&fault.value), fault.message)))
