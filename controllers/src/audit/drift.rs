@@ -179,6 +179,16 @@ mod tests {
             .with::<WireService>(&[service(&Value::Null)])
             .with::<WireEndpoints>(&[by_hand]);
         assert_eq!(selectorless.found(), []);
+        // A canary that has shown that built-in controllers live, and one that has not.
+        let mut canary = service(&json!({"app": "web"}));
+        canary["metadata"]["labels"] = json!({"svcplane.io/canary": "true"});
+        for made in [&[endpoints("10.1.0.2", "endpoint-controller")][..], &[]] {
+            let world = World::new().with::<WirePod>(&[pod()]);
+            let world = world
+                .with::<WireService>(std::slice::from_ref(&canary))
+                .with::<WireEndpoints>(made);
+            assert_eq!(world.found(), []);
+        }
     }
 
     #[test]

@@ -46,9 +46,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Whether Pods decide what is listed for it. A canary is for the built-in controllers alone.
+    /// Whether Pods decide what is listed for it.
     pub fn is_followed(&self) -> bool {
-        self.kind != ServiceType::ExternalName && self.selector.is_some() && !self.labels.contains_key(CANARY_LABEL)
+        self.kind != ServiceType::ExternalName && self.selector.is_some() && !self.is_canary()
+    }
+
+    /// Whether it shows if built-in controllers live: they alone make something for it.
+    pub fn is_canary(&self) -> bool {
+        self.labels.contains_key(CANARY_LABEL)
     }
 
     /// The families that slices are made for, the primary one first.
