@@ -3,29 +3,18 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use svcplane_tests::admission::install_crds;
 use svcplane_tests::binaries;
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::plant::{
-    ADDRESSES, SERVICES, create_until_taken, delete, external, node_port, post, service, shop,
+    ADDRESSES, SERVICES, audited, create_until_taken, delete, external, node_port, post, service, shop,
 };
 
 fn run(cluster: &Cluster, arguments: &[&str]) -> Output {
     let mut command = Command::new(binaries::svcplane().unwrap());
     command.args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig());
     command.output().unwrap()
-}
-
-/// Rule and object of each finding, and the exit code.
-fn audited(cluster: &Cluster) -> (BTreeSet<(String, String)>, Option<i32>) {
-    let output = run(cluster, &["audit", "-o", "json"]);
-    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
-    let findings = findings
-        .iter()
-        .map(|finding| (text(finding, "rule"), text(finding, "object")));
-    (findings.collect(), output.status.code())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,32 +1,16 @@
 //! `svcplane audit` finds Endpoints and EndpointSlices that are not what they should be, and invents none.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
-use svcplane_tests::binaries;
+use serde_json::json;
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{endpoints, service};
+use svcplane_tests::plant::audited;
 use svcplane_tests::process::Exit;
 use svcplane_tests::svcplane::Svcplane;
-
-/// Rule and object of each finding, and the exit code.
-fn audited(cluster: &Cluster) -> (BTreeSet<(String, String)>, Option<i32>) {
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command
-        .args(["audit", "-o", "json", "--kubeconfig"])
-        .arg(cluster.kubeconfig());
-    let output = command.output().unwrap();
-    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
-    let findings = findings
-        .iter()
-        .map(|finding| (text(finding, "rule"), text(finding, "object")));
-    (findings.collect(), output.status.code())
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planted_drift_is_found_and_none_is_invented() {

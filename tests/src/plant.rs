@@ -1,11 +1,16 @@
-//! Requests in the namespace `shop` of a test's own cluster, by which faults are planted that no request of svcplane makes.
+//! Requests in the namespace `shop` of a test's own cluster, by which faults are planted that no request of svcplane makes; and what
+//! `svcplane audit` finds of them.
 
+use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::Duration;
 
 use kube::Client;
 use serde_json::{Value, json};
 
 use crate::admission::send;
+use crate::binaries;
+use crate::cluster::Cluster;
 
 /// The Services of namespace `shop`.
 pub const SERVICES: &str = "/api/v1/namespaces/shop/services";
@@ -86,4 +91,20 @@ pub fn external(name: &str, port: u16) -> Value {
         name,
         &json!({"type": "ExternalName", "externalName": "a.example", "ports": [{"port": 80, "nodePort": port}]}),
     )
+}
+
+/// Rule and object of each finding of `svcplane audit`, and its exit code.
+///
+/// # Panics
+/// It prints no findings.
+pub fn audited(cluster: &Cluster) -> (BTreeSet<(String, String)>, Option<i32>) {
+    let mut command = Command::new(binaries::svcplane().unwrap());
+    command.args(["audit", "-o", "json", "--kubeconfig"]);
+    let output = command.arg(cluster.kubeconfig()).output().unwrap();
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
+    let findings = findings
+        .iter()
+        .map(|finding| (text(finding, "rule"), text(finding, "object")));
+    (findings.collect(), output.status.code())
 }

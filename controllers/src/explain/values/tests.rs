@@ -18,7 +18,9 @@ fn read<T: DeserializeOwned>(objects: &[Json]) -> Vec<T> {
 
 fn pool(kind: &str, name: &str, spec: Json) -> Json {
     let metadata = json!({"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"});
-    json!({"apiVersion": "svcplane.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+    let mut pool = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": kind, "metadata": metadata});
+    pool["spec"] = spec;
+    pool
 }
 
 fn ips(name: &str, spec: Json) -> Json {
