@@ -12,6 +12,7 @@ use crate::crds::crds;
 use crate::explain::{Style, explain};
 use crate::pools::pools;
 use crate::run::run;
+use crate::selftest::selftest;
 use crate::start;
 
 /// Exit code of a command line that cannot be used.
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
             let audited = audit(&args).await?;
             Ok((audited.text, audited.in_order))
         }),
+        Command::Selftest(args) => report(Ok(()), selftest(&args)),
         Command::Crds => print(format!("{:#}\n", crds()).as_bytes(), ExitCode::SUCCESS),
         Command::Completions { shell } => {
             // Into memory first: clap_complete panics when its reader goes away.

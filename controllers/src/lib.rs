@@ -28,6 +28,7 @@
 //! * [`pools`](mod@pools): `svcplane pools`.
 //! * [`reconcile`]: brings all that is made of one Service to what it should be.
 //! * [`run`]: `svcplane run`, wired in one place.
+//! * [`selftest`](mod@selftest): `svcplane selftest`.
 //! * [`signals`]: what ends the process.
 //! * [`start`]: the log, and an apiserver that answers.
 //! * [`serving`]: the admission webhook, wired in one place.
@@ -60,6 +61,7 @@ pub mod pool_status;
 pub mod pools;
 pub mod reconcile;
 pub mod run;
+pub mod selftest;
 pub mod serving;
 pub mod signals;
 pub mod start;
