@@ -13,24 +13,28 @@ use crate::gate::Mode;
 
 mod audit;
 mod canary;
+mod certificate;
 mod controllers;
 mod explain;
 mod handback;
 mod pools;
 mod preflight;
 mod ranges;
+mod selftest;
 mod sizes;
 mod tuning;
 mod webhook;
 
 pub use audit::AuditArgs;
 pub use canary::CanaryArgs;
+pub use certificate::{CertificateArgs, Source};
 pub use controllers::Controllers;
 pub use explain::{ExplainArgs, Form, Named};
 pub use handback::{HandbackArgs, LeaseArgs};
 pub use pools::PoolsArgs;
 pub use preflight::PreflightArgs;
 pub use ranges::RangeArgs;
+pub use selftest::SelftestArgs;
 pub use sizes::SizeArgs;
 pub use tuning::TuningArgs;
 pub use webhook::WebhookArgs;
@@ -59,6 +63,8 @@ pub enum Command {
     Preflight(Box<PreflightArgs>),
     /// Leave Endpoints and EndpointSlices to kube-controller-manager again: stop writing, wait, see that it is at work
     Handback(Box<HandbackArgs>),
+    /// Make a Service, see that it gets an address and EndpointSlices, and take it away; exit with 1 if it does not
+    Selftest(SelftestArgs),
     /// Print the custom resource definitions, for kubectl apply -f -
     Crds,
     /// Print a completion script for a shell
@@ -254,6 +260,45 @@ mod tests {
     }
 
     #[test]
+    fn a_self_managed_certificate_needs_names_and_lifetimes_that_leave_time_to_rotate() {
+        let with = |more: &[&str]| {
+            let all = [
+                &[
+                    "--webhook-address=127.0.0.1:9443",
+                    "--webhook-tls-secret=a/tls",
+                    "--webhook-tls-self-managed",
+                ][..],
+                more,
+            ]
+            .concat();
+            run(&all).map(|args| args.webhook.source().unwrap().unwrap())
+        };
+        let table = [
+            (&[][..], "--webhook-service"),
+            (&["--webhook-tls-names=x", "--webhook-tls-lifetime=29s"], "30s"),
+            (
+                &["--webhook-tls-names=x", "--webhook-tls-authority-lifetime=4319h"],
+                "twice",
+            ),
+        ];
+        for (more, why) in table {
+            let error = with(more).unwrap_err();
+            assert!(error.contains(why), "{more:?}: {error}");
+        }
+        let Source::SelfManaged(keeping) = with(&[
+            "--webhook-service=a/web",
+            "--webhook-self=x",
+            "--webhook-tls-names=10.0.0.1",
+        ])
+        .unwrap() else {
+            panic!("not self-managed")
+        };
+        assert_eq!(keeping.names, ["web.a.svc", "web.a", "web", "10.0.0.1"]);
+        let given = run(&["--webhook-address=127.0.0.1:9443", "--webhook-tls-secret=a/tls"]).unwrap();
+        assert!(matches!(given.webhook.source(), Ok(Some(Source::Secret(_)))));
+    }
+
+    #[test]
     fn a_wrong_value_is_one_line_that_names_the_flag_and_what_would_be_right() {
         let table = [
             ("--mode=actve", "--mode", "observe, active"),
@@ -299,6 +344,8 @@ mod tests {
             ("--canary=svcplane", "--canary", "NAMESPACE/NAME"),
             ("--canary-interval=0s", "--canary-interval", "at least 1s"),
             ("--webhook-address=127.0.0.1:9443", "--webhook-tls-cert-file", ""),
+            ("--webhook-tls-cert-file=x", "--webhook-tls-private-key-file", ""),
+            ("--webhook-tls-secret=tls", "--webhook-tls-secret", "NAMESPACE/NAME"),
             ("--allocate=some", "--allocate", "pooled"),
             ("--early-validation=no", "--early-validation", "warn"),
             ("--external-ips=192.0.2.1", "--external-ips", "203.0.113.0/24"),

@@ -14,6 +14,7 @@ use crate::handback::handback;
 use crate::pools::pools;
 use crate::preflight::preflight;
 use crate::run::run;
+use crate::selftest::selftest;
 use crate::start;
 
 /// Exit code of a command line that cannot be used.
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
             let say = |step: &str| drop(writeln!(io::stderr(), "{step}"));
             Ok((handback(&args, say).await?, true))
         }),
+        Command::Selftest(args) => report(Ok(()), selftest(&args)),
         Command::Crds => print(format!("{:#}\n", crds()).as_bytes(), ExitCode::SUCCESS),
         Command::Completions { shell } => {
             // Into memory first: clap_complete panics when its reader goes away.

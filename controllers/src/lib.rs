@@ -38,6 +38,7 @@
 //! * [`reconcile`]: brings all that is made of one Service to what it should be.
 //! * [`repair`]: tells of faults of stored values.
 //! * [`run`]: `svcplane run`, wired in one place.
+//! * [`selftest`](mod@selftest): `svcplane selftest`.
 //! * [`signals`]: what ends the process.
 //! * [`start`]: the log, and an apiserver that answers.
 //! * [`serving`]: the admission webhook, wired in one place.
@@ -80,6 +81,7 @@ pub mod preflight;
 pub mod reconcile;
 pub mod repair;
 pub mod run;
+pub mod selftest;
 pub mod serving;
 pub mod signals;
 pub mod start;

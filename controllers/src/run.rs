@@ -134,12 +134,19 @@ async fn build(
     let for_election = client::connect(config, &user_agent, &metrics).map_err(because)?;
     let lease = args.leader_election.config().map_err(because)?;
     let running = args.controllers.running();
-    let rights = permissions::needed(
+    let mut rights = permissions::needed(
         args.mode,
         &running,
-        lease.as_ref().map(|lease| lease.namespace.as_str()),
+        lease
+            .as_ref()
+            .map(|lease| (lease.namespace.as_str(), lease.name.as_str())),
         args.webhook.webhook_address.is_some(),
     );
+    if args.webhook.webhook_address.is_some()
+        && let Some(source) = args.webhook.source().map_err(RunError)?
+    {
+        rights.extend(permissions::for_certificate(&source));
+    }
     let mut webhook = Webhook::open(&args.webhook, &registry).await.map_err(RunError)?;
     let named = lease.as_ref().map(LeaseConfig::lease);
     let (election, term) = elect(lease, for_election, &name, &metrics);
@@ -188,7 +195,8 @@ async fn build(
     };
     let booked = webhook.iter().flat_map(Webhook::readiness);
     let all: Vec<Readiness> = synced.iter().cloned().chain(booked).collect();
-    let probes = probes(&all, election.as_ref(), electing.clone());
+    let certified = webhook.as_ref().map(Webhook::has_certificate);
+    let probes = certificate_probe(probes(&all, election.as_ref(), electing.clone()), certified);
     serve_http(args, tasks, stops, probes, &metrics, state).await?;
 
     let minor = start::admit(&client, &server, &rights).await.map_err(RunError)?;
@@ -289,6 +297,17 @@ fn probes(synced: &[Readiness], election: Option<&LeaderElection>, electing: Rea
         });
     }
     probes
+}
+
+/// Ready = the webhook can answer a handshake.
+fn certificate_probe(probes: Probes, certified: Option<Readiness>) -> Probes {
+    let Some(certified) = certified else {
+        return probes;
+    };
+    probes.ready(certified.name(), move || {
+        let none = || "the webhook has no certificate yet".to_owned();
+        certified.is_raised().then_some(()).ok_or_else(none)
+    })
 }
 
 async fn serve_http(

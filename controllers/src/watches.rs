@@ -98,8 +98,8 @@ impl Watches {
             K::RESOURCE,
             Api::<K>::all(self.client.clone()),
             Selection {
-                style: self.style,
                 labels,
+                ..Selection::all(self.style)
             },
             self.metrics.watch(K::RESOURCE),
             ready.clone(),

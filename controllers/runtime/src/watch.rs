@@ -47,6 +47,23 @@ pub struct Selection {
     pub style: ListStyle,
     /// Label selector; `None` = everything.
     pub labels: Option<String>,
+    /// The one object of this name, which the right to it by name is enough for; `None` = all.
+    pub name: Option<String>,
+}
+
+impl Selection {
+    /// Everything.
+    pub fn all(style: ListStyle) -> Self {
+        Self {
+            style,
+            labels: None,
+            name: None,
+        }
+    }
+
+    fn fields(&self) -> Option<String> {
+        self.name.as_ref().map(|name| format!("metadata.name={name}"))
+    }
 }
 
 /// The apiserver's newest state is older than one that it has shown, as after etcd was restored from a backup. It would let a watch wait
@@ -149,7 +166,7 @@ where
                     loop {
                         tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
                         // A restore takes the apiserver down, so no watch outlives one without an error.
-                        match newest(&api).await {
+                        match newest(&api, &selection).await {
                             Ok(newest) if newest < shown => {
                                 return WentBack {
                                     resource,
@@ -175,11 +192,14 @@ where
 }
 
 /// The version of the newest state, by a list that no cache may answer from the past.
-async fn newest<K>(api: &Api<K>) -> Result<u64, Failure>
+async fn newest<K>(api: &Api<K>, selection: &Selection) -> Result<u64, Failure>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let one = ListParams::default().limit(1);
+    let one = ListParams {
+        field_selector: selection.fields(),
+        ..ListParams::default().limit(1)
+    };
     let list = call(RESPONSE_HEAD_LIMIT, api.list_metadata(&one)).await?;
     // A version that is not a number says nothing.
     Ok(list
@@ -196,6 +216,7 @@ fn version(text: Option<&str>) -> u64 {
 fn config(selection: &Selection) -> watcher::Config {
     let config = watcher::Config {
         label_selector: selection.labels.clone(),
+        field_selector: selection.fields(),
         ..watcher::Config::default().timeout(u32::try_from(WATCH_TIMEOUT.as_secs()).unwrap_or(60))
     };
     match selection.style {
@@ -294,10 +315,7 @@ mod tests {
     use crate::metrics::{BuildInfo, Metrics};
 
     fn paged() -> Selection {
-        Selection {
-            style: ListStyle::Paged,
-            labels: None,
-        }
+        Selection::all(ListStyle::Paged)
     }
 
     /// Shows an object of version 275 in its first list; every watch fails, and later lists are of version `newest`.

@@ -36,7 +36,12 @@ const RECENT: Duration = Duration::from_hours(1);
 pub async fn gather(client: &Client, lease: &LeaseName) -> Result<Facts, String> {
     let version = call(LIMIT, client.apiserver_version()).await;
     let version = version.map_err(|failure| format!("cannot reach the apiserver: {failure}"))?;
-    let rights = permissions::needed(Mode::Active, &Controller::ALL, Some(&lease.namespace), false);
+    let rights = permissions::needed(
+        Mode::Active,
+        &Controller::ALL,
+        Some((&lease.namespace, &lease.name)),
+        false,
+    );
     let (managers, writes, ranges, missing, mutators, lease, canaries) = tokio::join!(
         managers(client),
         writes(client),
