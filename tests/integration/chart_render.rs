@@ -211,7 +211,7 @@ const CERTIFICATE: [(&str, &str); 2] = [
 
 /// What writing takes.
 const WRITER: [(&str, &str); 6] = [
-    ("core/endpoints[]", "create update delete"),
+    ("core/endpoints[]", "get create update delete"),
     ("core/endpoints/restricted[]", "create"),
     ("discovery.k8s.io/endpointslices[]", "get create update delete"),
     ("discovery.k8s.io/endpointslices/restricted[]", "create"),
@@ -240,9 +240,11 @@ fn roles_are_exactly_what_is_allowed() {
     let alone = [
         ("core/services[]", "get list watch"),
         ("core/pods[]", "list watch"),
-        ("core/endpoints[]", "list watch create update delete"),
+        ("core/endpoints[]", "get list watch create update delete"),
         ("core/endpoints/restricted[]", "create"),
         ("events.k8s.io/events[]", "create patch"),
+        ("networking.k8s.io/servicecidrs[]", "list"),
+        ("networking.k8s.io/ipaddresses[]", "list"),
     ];
     assert_eq!(few, expanded(&alone));
 

@@ -114,7 +114,7 @@ zz-{{ include "svcplane.fullname" . }}
 {{- end -}}
 
 {{/* The flag --controllers: those that are on. */}}
-{{- define "svcplane.controllers" -}}
+{{- define "svcplane.endpointControllers" -}}
 {{- $on := list -}}
 {{- if .Values.controllers.endpoints.enabled }}{{ $on = append $on "endpoints-controller" }}{{ end -}}
 {{- if .Values.controllers.endpointSlice.enabled }}{{ $on = append $on "endpointslice-controller" }}{{ end -}}
@@ -122,9 +122,22 @@ zz-{{ include "svcplane.fullname" . }}
 {{- join "," $on -}}
 {{- end -}}
 
+{{/* All that run. */}}
+{{- define "svcplane.controllers" -}}
+{{- $repair := ternary "repair-controller" "" .Values.controllers.repair.enabled -}}
+{{- compact (list (include "svcplane.endpointControllers" .) $repair) | join "," -}}
+{{- end -}}
+
+{{/* Something if a canary is rendered: only Endpoints and EndpointSlices of a Service with a selector can show by it. */}}
+{{- define "svcplane.canary" -}}
+{{- if and (eq .Values.mode "active") .Values.takeover.canary.enabled (or .Values.controllers.endpoints.enabled .Values.controllers.endpointSlice.enabled) -}}
+{{ include "svcplane.fullname" . }}-canary
+{{- end -}}
+{{- end -}}
+
 {{/* Values that make no sense together. */}}
 {{- define "svcplane.check" -}}
-{{- if eq (include "svcplane.controllers" .) "" -}}
+{{- if eq (include "svcplane.endpointControllers" .) "" -}}
 {{- fail "controllers: enable at least one of endpoints, endpointSlice, endpointSliceMirroring" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "active") (not .Values.takeover.acknowledgeBuiltinsDisabled) -}}
