@@ -13,7 +13,12 @@ run: tools release-demo ## Show svcplane at work on a real etcd and kube-apiserv
 build: ## The program alone, as a release build: target/release/svcplane
 	@$(CARGO) build --release -p svcplane
 
-test: tools ## Run every test
+# An explicit target keeps the flag from build scripts and macros, which must be dynamic.
+static: ## The program as the image has it: linked statically, with all optimizations
+	@target=$$(rustc -vV | sed -n 's/^host: //p') && RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --profile dist --target $$target -p svcplane && \
+		ls -l $${CARGO_TARGET_DIR:-target}/$$target/dist/svcplane
+
+test: tools tools-chart ## Run every test
 	@$(CARGO) test --workspace --no-run
 	@$(CARGO) build --workspace --bin svcplane --bin reaper
 	@$(CARGO) test --workspace --quiet
@@ -25,6 +30,9 @@ lint: ## Formatting, clippy and documentation, with warnings as errors; each cra
 	@for crate in $$($(CARGO) tree --workspace --depth 0 --prefix none | cut -d ' ' -f 1 | sort -u); do \
 		$(CARGO) check --quiet -p $$crate || exit 1; \
 	done
+
+handover: tools ## Hand 500 Services of 10 Pods over from kube-controller-manager and back, and count what changes (about 5 minutes)
+	@$(CARGO) test --workspace --test coexistence -- --ignored --nocapture
 
 drills: tools release-drills ## High availability drills with three replicas and with two (about 25 minutes)
 	@$(RELEASE)/drills
@@ -66,4 +74,7 @@ release-%:
 tools: ## Build the real etcd, kube-apiserver, kube-controller-manager and kubectl, once (KUBEBUILDER_ASSETS wins)
 	@tests/tools/build
 
-.PHONY: help run build test lint drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools
+tools-chart: ## Build the real Helm 4, Helm 3 and promtool, once: only tests of the chart need them
+	@tests/tools/build helm4 helm3 promtool
+
+.PHONY: help run build static test lint handover drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools tools-chart

@@ -45,7 +45,7 @@ use self::members::Members;
 use self::menu::Menu;
 use self::pools::PoolBook;
 use self::ranges::RangeBook;
-use self::state::Entry;
+use self::state::{Entry, Rest};
 use crate::interval::{Interval, Segments};
 use crate::service::{ChoiceKey, Owner, ServiceKey};
 use crate::value::Value;
@@ -99,7 +99,9 @@ pub struct Book<V> {
     /// What is pending for a Service whose name is known.
     asked: HashMap<ChoiceKey, V, ahash::RandomState>,
     pending_until: BTreeSet<(Instant, V)>,
-    quarantined_until: BTreeSet<(Instant, V)>,
+    quarantined_until: BTreeMap<(Instant, V), Rest>,
+    /// What is in quarantine because this Service has let go of it.
+    left: HashMap<ServiceKey, BTreeSet<V>, ahash::RandomState>,
     ranges: Vec<RangeBook<V>>,
     pools: Vec<PoolBook<V>>,
     /// What pools name, whether it can be given now or not.
@@ -123,7 +125,8 @@ impl<V: Value> Book<V> {
             listed: HashMap::default(),
             asked: HashMap::default(),
             pending_until: BTreeSet::new(),
-            quarantined_until: BTreeSet::new(),
+            quarantined_until: BTreeMap::new(),
+            left: HashMap::default(),
             ranges: Vec::new(),
             pools: Vec::new(),
             pooled: Segments::default(),

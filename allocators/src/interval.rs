@@ -115,6 +115,21 @@ impl<V: Value> Segments<V> {
         before.is_some_and(|interval| value <= interval.last)
     }
 
+    /// In words: the first `most` intervals, and how many values more. `30080-30089, 30095 and 12 more`.
+    pub fn abridged(&self, most: usize) -> String {
+        let (shown, rest) = self.0.split_at_checked(most).unwrap_or((&self.0, &[]));
+        let shown: Vec<String> = shown.iter().map(ToString::to_string).collect();
+        let more = rest
+            .iter()
+            .fold(0_u64, |sum, interval| sum.saturating_add(interval.count()));
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        shown.join(", ") + &more
+    }
+
     /// What either has.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
@@ -200,6 +215,14 @@ mod tests {
                 prop_assert_eq!(&result.as_slice().iter().copied().collect::<Segments<_>>(), &result, "one form");
             }
         }
+    }
+
+    #[test]
+    fn many_are_told_by_the_first_and_how_many_more() {
+        let interval = |first, last| Interval::new(port(first), port(last)).unwrap();
+        let set: Segments<_> = [interval(1, 3), interval(5, 5), interval(8, 9)].into_iter().collect();
+        assert_eq!(set.abridged(3), "1-3, 5, 8-9");
+        assert_eq!(set.abridged(2), "1-3, 5 and 2 more");
     }
 
     #[test]

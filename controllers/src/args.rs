@@ -12,21 +12,31 @@ use svcplane_runtime::watch::WatchList;
 use crate::gate::Mode;
 
 mod audit;
+mod canary;
+mod certificate;
 mod controllers;
 mod explain;
+mod handback;
 mod load_balancer;
 mod pools;
+mod preflight;
 mod ranges;
+mod selftest;
 mod sizes;
 mod tuning;
 mod webhook;
 
 pub use audit::AuditArgs;
+pub use canary::CanaryArgs;
+pub use certificate::{CertificateArgs, Source};
 pub use controllers::Controllers;
 pub use explain::{ExplainArgs, Form, Named};
+pub use handback::{HandbackArgs, LeaseArgs};
 pub use load_balancer::{LoadBalancerArgs, Product};
 pub use pools::PoolsArgs;
+pub use preflight::PreflightArgs;
 pub use ranges::RangeArgs;
+pub use selftest::SelftestArgs;
 pub use sizes::SizeArgs;
 pub use tuning::TuningArgs;
 pub use webhook::WebhookArgs;
@@ -51,6 +61,12 @@ pub enum Command {
     Pools(Box<PoolsArgs>),
     /// Check what is stored against the rules of allocation, validation and pools; exit with 1 if something is wrong
     Audit(Box<AuditArgs>),
+    /// See what runs in the cluster and what to set before svcplane is installed; exit with 1 if something is to be done before active mode
+    Preflight(Box<PreflightArgs>),
+    /// Leave Endpoints and EndpointSlices to kube-controller-manager again: stop writing, wait, see that it is at work
+    Handback(Box<HandbackArgs>),
+    /// Make a Service, see that it gets an address and EndpointSlices, and take it away; exit with 1 if it does not
+    Selftest(SelftestArgs),
     /// Print the custom resource definitions, for kubectl apply -f -
     Crds,
     /// Print a completion script for a shell
@@ -80,6 +96,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME,…", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Controllers,
 
+    /// The canary.
+    #[command(flatten)]
+    pub canary: CanaryArgs,
+
     /// The endpoint controllers.
     #[command(flatten)]
     pub tuning: TuningArgs,
@@ -87,6 +107,10 @@ pub struct RunArgs {
     /// Every Service is looked at again at least this often (and at most twice as often), event or not; 0 turns it off
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration, allow_hyphen_values = true)]
     pub min_resync_period: Duration,
+
+    /// How often the leader's repair-controller looks at all stored ClusterIPs and nodePorts
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = period, allow_hyphen_values = true)]
+    pub repair_period: Duration,
 
     /// How the first state is fetched: in one stream (servers from 1.34 on) or in pages
     #[arg(long, value_enum, default_value_t = WatchList::Auto)]
@@ -136,10 +160,20 @@ impl RunArgs {
                 self.controllers.without()
             ));
         }
+        self.canary.check(&self.controllers)?;
         self.webhook.check()?;
         let checked = self.admin.check().and_then(|()| self.leader_election.config());
         checked.map(drop).map_err(|error| error.to_string())
     }
+}
+
+/// A duration that is no busy loop.
+fn period(text: &str) -> Result<Duration, String> {
+    let period = duration(text)?;
+    if period < Duration::from_secs(1) {
+        return Err("must be 1s or longer, such as 3m".to_owned());
+    }
+    Ok(period)
 }
 
 /// clap's message as one line: what is wrong, and what would be right.
@@ -232,6 +266,45 @@ mod tests {
     }
 
     #[test]
+    fn a_self_managed_certificate_needs_names_and_lifetimes_that_leave_time_to_rotate() {
+        let with = |more: &[&str]| {
+            let all = [
+                &[
+                    "--webhook-address=127.0.0.1:9443",
+                    "--webhook-tls-secret=a/tls",
+                    "--webhook-tls-self-managed",
+                ][..],
+                more,
+            ]
+            .concat();
+            run(&all).map(|args| args.webhook.source().unwrap().unwrap())
+        };
+        let table = [
+            (&[][..], "--webhook-service"),
+            (&["--webhook-tls-names=x", "--webhook-tls-lifetime=29s"], "30s"),
+            (
+                &["--webhook-tls-names=x", "--webhook-tls-authority-lifetime=4319h"],
+                "twice",
+            ),
+        ];
+        for (more, why) in table {
+            let error = with(more).unwrap_err();
+            assert!(error.contains(why), "{more:?}: {error}");
+        }
+        let Source::SelfManaged(keeping) = with(&[
+            "--webhook-service=a/web",
+            "--webhook-self=x",
+            "--webhook-tls-names=10.0.0.1",
+        ])
+        .unwrap() else {
+            panic!("not self-managed")
+        };
+        assert_eq!(keeping.names, ["web.a.svc", "web.a", "web", "10.0.0.1"]);
+        let given = run(&["--webhook-address=127.0.0.1:9443", "--webhook-tls-secret=a/tls"]).unwrap();
+        assert!(matches!(given.webhook.source(), Ok(Some(Source::Secret(_)))));
+    }
+
+    #[test]
     fn a_wrong_value_is_one_line_that_names_the_flag_and_what_would_be_right() {
         let table = [
             ("--mode=actve", "--mode", "observe, active"),
@@ -280,7 +353,11 @@ mod tests {
             ),
             ("--webhook-peers=a,b", "--webhook-peers", "--webhook-self"),
             ("--webhook-service=svcplane", "--webhook-service", "NAMESPACE/NAME"),
+            ("--canary=svcplane", "--canary", "NAMESPACE/NAME"),
+            ("--canary-interval=0s", "--canary-interval", "at least 1s"),
             ("--webhook-address=127.0.0.1:9443", "--webhook-tls-cert-file", ""),
+            ("--webhook-tls-cert-file=x", "--webhook-tls-private-key-file", ""),
+            ("--webhook-tls-secret=tls", "--webhook-tls-secret", "NAMESPACE/NAME"),
             ("--allocate=some", "--allocate", "pooled"),
             ("--early-validation=no", "--early-validation", "warn"),
             ("--external-ips=192.0.2.1", "--external-ips", "203.0.113.0/24"),
@@ -295,6 +372,7 @@ mod tests {
                 "from 1 to 1000",
             ),
             ("--min-resync-period=-5s", "--min-resync-period", "negative"),
+            ("--repair-period=0", "--repair-period", "1s or longer"),
             (
                 "--acknowledge-builtins-disabled=yes",
                 "--acknowledge-builtins-disabled",

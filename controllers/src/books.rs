@@ -10,6 +10,6 @@ mod watches;
 pub use self::collector::BookCollector;
 pub use self::intake::Intake;
 pub use self::kinds::Booked;
-pub use self::members::Members;
+pub use self::members::{Members, serving_endpoints};
 pub use self::read::{feed, list, listed, pages, ranges_and_pools, require_ranges};
 pub use self::watches::{BookWatches, keep_time, readiness};

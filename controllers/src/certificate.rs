@@ -1,82 +1,58 @@
-//! The webhook's certificate, from files that may change at any time.
+//! The webhook's certificate: from files, or from a Secret that is read through the API by every replica and, if it is self-managed, kept by
+//! the leader.
+//!
+//! * `files`: from files that may change at any time.
+//! * `keeper`: the leader's part: carries out the steps of [`svcplane_webhook::rotation`].
+//! * `metrics`: what is counted.
+//! * `one`: one object, as its watch shows it.
+//! * `published`: whom the webhook configurations trust.
+//! * `secret`: from the Secret into the server.
 
-use std::path::PathBuf;
-use std::time::Duration;
+mod files;
+mod keeper;
+mod metrics;
+mod one;
+mod published;
+mod secret;
 
+use svcplane_runtime::readiness::Readiness;
 use svcplane_webhook::certificate::{Certificate, Certificates};
 use tokio::sync::watch;
 
-/// How often the files are looked at.
-const POLL: Duration = Duration::from_secs(1);
+pub use self::files::{CertificateFiles, CertificateReader};
+pub use self::keeper::Keeping;
+pub use self::metrics::CertificateMetrics;
+pub use self::one::Watching;
+pub use self::secret::SecretCertificate;
 
-/// Certificate chain and private key, PEM.
-#[derive(Clone, Debug)]
-pub struct CertificateFiles {
-    /// The chain.
-    pub chain: PathBuf,
-    /// The key.
-    pub key: PathBuf,
-}
-
-/// What the files held when they were last read.
-type Bytes = (Vec<u8>, Vec<u8>);
-
-/// Files, and who shows what is in them.
-pub struct CertificateReader {
-    files: CertificateFiles,
-    read: Bytes,
+/// What the server shows. The last certificate that could be used stays, whatever comes after it.
+pub struct Display {
     shown: watch::Sender<Option<Certificate>>,
+    metrics: CertificateMetrics,
+    ready: Readiness,
 }
 
-impl CertificateReader {
-    /// Reads them once. The error names the flag.
-    pub async fn open(files: CertificateFiles) -> Result<(Self, Certificates), String> {
-        let read = read(&files).await?;
-        let certificate = parse(&read)?;
-        let (shown, certificates) = watch::channel(Some(certificate));
-        Ok((Self { files, read, shown }, certificates))
+impl Display {
+    /// Nothing shown yet. `ready` is raised with the first certificate.
+    pub fn new(metrics: CertificateMetrics, ready: Readiness) -> (Self, Certificates) {
+        let (shown, certificates) = watch::channel(None);
+        let display = Self { shown, metrics, ready };
+        (display, certificates)
     }
 
-    /// Reads them again when they change. What cannot be used is logged, and what was shown before is shown on: chain and key change one
-    /// after the other.
-    pub async fn follow(mut self) {
-        let mut said = None;
-        loop {
-            tokio::time::sleep(POLL).await;
-            let news = match read(&self.files).await {
-                Ok(bytes) if bytes == self.read => continue,
-                Ok(bytes) => parse(&bytes).map(|certificate| (bytes, certificate)),
-                Err(error) => Err(error),
-            };
-            match news {
-                Ok((bytes, certificate)) => {
-                    self.read = bytes;
-                    said = None;
-                    self.shown.send_replace(Some(certificate));
-                    tracing::info!("the webhook's certificate has changed");
-                }
-                Err(error) if said.as_ref() != Some(&error) => {
-                    tracing::warn!("{error}; the webhook goes on with the earlier one");
-                    said = Some(error);
-                }
-                Err(_) => {}
-            }
+    /// Shows this one from the next handshake on.
+    fn show(&mut self, certificate: Certificate) {
+        self.metrics.expiry(certificate.ends());
+        let first = self.shown.send_replace(Some(certificate)).is_none();
+        self.ready.raise();
+        if !first {
+            tracing::info!("the webhook's certificate has changed");
         }
     }
-}
 
-async fn read(files: &CertificateFiles) -> Result<Bytes, String> {
-    let file = async |flag: &str, path: &PathBuf| {
-        let bytes = tokio::fs::read(path).await;
-        bytes.map_err(|error| format!("{flag}: cannot read {}: {error}", path.display()))
-    };
-    Ok((
-        file("--webhook-tls-cert-file", &files.chain).await?,
-        file("--webhook-tls-private-key-file", &files.key).await?,
-    ))
-}
-
-fn parse((chain, key): &Bytes) -> Result<Certificate, String> {
-    let certificate = Certificate::from_pem(chain, key);
-    certificate.map_err(|error| format!("--webhook-tls-cert-file and --webhook-tls-private-key-file: {error}"))
+    /// There is one that cannot be used. What was shown before is shown on: chain and key may change one after the other.
+    fn refuse(&mut self, error: &str) {
+        self.metrics.unusable();
+        tracing::warn!("{error}; the webhook goes on with what it has");
+    }
 }

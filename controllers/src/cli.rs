@@ -10,8 +10,11 @@ use crate::args::{Cli, Command, RunArgs, one_line};
 use crate::audit::audit;
 use crate::crds::crds;
 use crate::explain::{Style, explain};
+use crate::handback::handback;
 use crate::pools::pools;
+use crate::preflight::preflight;
 use crate::run::run;
+use crate::selftest::selftest;
 use crate::start;
 
 /// Exit code of a command line that cannot be used.
@@ -42,11 +45,20 @@ pub fn main() -> ExitCode {
             let explained = explain(&args, style()).await?;
             Ok((explained.text, explained.in_order || !args.check))
         }),
-        Command::Pools(args) => report(args.ranges.check(), async { Ok((pools(&args, style()).await?, true)) }),
+        Command::Pools(args) => report(args.check(), async { Ok((pools(&args, style()).await?, true)) }),
         Command::Audit(args) => report(args.ranges.check(), async {
             let audited = audit(&args).await?;
             Ok((audited.text, audited.in_order))
         }),
+        Command::Preflight(args) => report(Ok(()), async {
+            let preflight = preflight(&args).await?;
+            Ok((preflight.text, preflight.in_order))
+        }),
+        Command::Handback(args) => report(Ok(()), async {
+            let say = |step: &str| drop(writeln!(io::stderr(), "{step}"));
+            Ok((handback(&args, say).await?, true))
+        }),
+        Command::Selftest(args) => report(Ok(()), selftest(&args)),
         Command::Crds => print(format!("{:#}\n", crds()).as_bytes(), ExitCode::SUCCESS),
         Command::Completions { shell } => {
             // Into memory first: clap_complete panics when its reader goes away.

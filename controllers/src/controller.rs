@@ -1,4 +1,4 @@
-//! The controllers that this process runs, each under the name that kube-controller-manager uses.
+//! The controllers that this process runs; those that kube-controller-manager has too under its names.
 
 use crate::model::Manager;
 
@@ -11,11 +11,21 @@ pub enum Controller {
     Slices,
     /// EndpointSlices of hand-made Endpoints.
     Mirroring,
+    /// Tells of faults of stored ClusterIPs and nodePorts.
+    Repair,
 }
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::Endpoints, Self::Slices, Self::Mirroring];
+    pub const ALL: [Self; 4] = [Self::Endpoints, Self::Slices, Self::Mirroring, Self::Repair];
+
+    /// Those that keep Endpoints and EndpointSlices; kube-controller-manager has them under the same names.
+    pub const OF_ENDPOINTS: [Self; 3] = [Self::Endpoints, Self::Slices, Self::Mirroring];
+
+    /// It is one of [`Self::OF_ENDPOINTS`].
+    pub fn is_of_endpoints(self) -> bool {
+        Self::OF_ENDPOINTS.contains(&self)
+    }
 
     /// As `--controllers` and the metrics' label `controller` have it.
     pub fn as_str(self) -> &'static str {
@@ -23,15 +33,27 @@ impl Controller {
             Self::Endpoints => "endpoints-controller",
             Self::Slices => "endpointslice-controller",
             Self::Mirroring => "endpointslice-mirroring-controller",
+            Self::Repair => "repair-controller",
         }
     }
 
-    /// `reportingController` of its Events: upstream's name, which people filter by.
+    /// What it keeps or looks after, as the metrics' label `kind` has it.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Endpoints => "Endpoints",
+            Self::Slices => "EndpointSlice",
+            Self::Mirroring => "MirroredEndpointSlice",
+            Self::Repair => "Allocation",
+        }
+    }
+
+    /// `reportingController` of its Events: upstream's name where it has one, which people filter by.
     pub fn event_source(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoint-controller",
             Self::Slices => "endpoint-slice-controller",
             Self::Mirroring => "endpoint-slice-mirroring-controller",
+            Self::Repair => "repair-controller",
         }
     }
 }

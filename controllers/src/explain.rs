@@ -24,15 +24,27 @@ mod proxy;
 mod report;
 mod style;
 mod text;
+mod values;
 mod visible;
+mod writers;
+
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use svcplane_webhook::ledger::{Ledger, Ranges};
 
 use crate::args::{ExplainArgs, Form};
+use crate::books::{feed, list};
 use crate::loadbalancer::{self, Choice};
+use crate::pools;
 use crate::start;
-use objects::Objects;
+pub(crate) use kept::{Compared, Kept, State};
+pub(crate) use objects::Objects;
 use report::Report;
 pub use style::Style;
 use svcplane_allocators::service::ServiceKey;
+use values::Allocation;
 
 /// What the controllers' flags say about sizes.
 #[derive(Clone, Copy, Debug)]
@@ -58,15 +70,16 @@ pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, Stri
     let key = args.key(client.default_namespace())?;
     let texts = Box::pin(gather::gather(&client, &key)).await;
     let objects = Objects::read(texts.map_err(|trouble| trouble.to_string())?)?;
-    let limits = Limits {
-        max_endpoints_per_slice: args.sizes.max_endpoints_per_slice.into(),
-        mirroring_max_endpoints_per_subset: args.sizes.mirroring_max_endpoints_per_subset.into(),
-    };
+    let limits = args.sizes.limits();
     let mut report = Report::of(&objects, &limits, &args.cluster_domain);
     if report.service.kind == "LoadBalancer" {
         let desk = loadbalancer::read(&client, args.load_balancer.scope()).await?;
-        let name = ServiceKey::new(key.namespace, key.name);
+        let name = ServiceKey::new(key.namespace.clone(), key.name.clone());
         report.load_balancer_address = desk.and_then(|desk| Choice::of(&desk, &name));
+    }
+    match Box::pin(ledger(&client, args.ranges.ranges())).await {
+        Ok(ledger) => report.allocation = Some(Allocation::of(&ledger, &objects.full)),
+        Err(why) => report.unread.push(format!("where its values are from: {why}")),
     }
     let text = match args.output {
         Form::Text => text::render(&report, style),
@@ -76,4 +89,12 @@ pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, Stri
         text,
         in_order: report.in_order,
     })
+}
+
+/// All that holds values, and the pools with what they select by. The error is one line.
+async fn ledger(client: &Client, ranges: Ranges) -> Result<Ledger, String> {
+    let mut ledger = Box::pin(pools::gather(client, ranges)).await?;
+    let namespaces = list::<Namespace>(client).await?;
+    feed(&mut ledger, namespaces.as_deref(), Instant::now());
+    Ok(ledger)
 }

@@ -14,6 +14,7 @@ pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec
     for ready in &synced {
         ready.raised().await;
     }
+    let mut holds = controller.desk.gate.holds();
     loop {
         while term.check(Instant::now()).is_err() {
             term.changed().await;
@@ -44,7 +45,11 @@ pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec
             controller.queue.add(key, Duration::ZERO);
         }
         loop {
-            if term.changed().await.standing == Standing::Follower {
+            let follows = tokio::select! {
+                term = term.changed() => term.standing == Standing::Follower,
+                _ = holds.changed() => false,
+            };
+            if follows {
                 controller.queue.close();
                 controller.forget();
                 tracing::info!("not leading any more");

@@ -5,17 +5,27 @@
 mod endpoints;
 mod ids;
 mod interner;
+mod labels;
 mod node;
 mod pod;
 mod service;
 mod slice;
 
 pub use endpoints::{Address, EndpointPort, EndpointsObject, OwnerReference, Subset, TargetRef};
-pub use ids::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid, Version};
+pub use ids::{ObjectKey, Protocol, Revision, Timestamp, Uid, Version};
 pub use interner::Interner;
+pub use labels::Labels;
 pub use node::{Node, NodeTable};
 pub use pod::{ContainerPort, LabelledPod, Phase, Pod, PodName};
-pub use service::{Distribution, IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
+pub use service::{CANARY_LABEL, Distribution, IpFamily, Selector, Service, ServicePort, ServiceType, TargetPort};
 pub use slice::{
     Conditions, Endpoint, Extra, Hints, Manager, OtherEndpoint, PodEndpoint, Slice, SliceContent, SlicePort,
 };
+
+/// Collects without spare room. A `collect` that consumes a list of wire types would reuse its buffer, which has room for far more: three
+/// times the size of each entry, and as many more entries as the list grew by.
+pub(crate) fn fitted<T>(entries: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = entries.collect();
+    all.shrink_to_fit();
+    all
+}

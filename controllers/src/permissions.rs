@@ -10,6 +10,7 @@ use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
 use svcplane_webhook::pools::GROUP;
 
+use crate::args::Source;
 use crate::controller::Controller;
 use crate::gate::Mode;
 
@@ -23,6 +24,8 @@ pub struct Right {
     resource: &'static str,
     /// `None` = in every namespace.
     namespace: Option<String>,
+    /// `None` = on every object.
+    name: Option<String>,
 }
 
 impl Right {
@@ -33,6 +36,15 @@ impl Right {
             group,
             resource,
             namespace: namespace.map(str::to_owned),
+            name: None,
+        }
+    }
+
+    /// On the object of this name alone.
+    fn named(self, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..self
         }
     }
 }
@@ -44,10 +56,14 @@ impl fmt::Display for Right {
             group,
             resource,
             namespace,
+            name,
         } = self;
         write!(f, "{verb} on {resource}")?;
         if !group.is_empty() {
             write!(f, ".{group}")?;
+        }
+        if let Some(name) = name {
+            write!(f, " {name}")?;
         }
         match namespace {
             Some(namespace) => write!(f, " in namespace {namespace}"),
@@ -56,8 +72,9 @@ impl fmt::Display for Right {
     }
 }
 
-/// All that `svcplane run` needs in this mode. Events are not among them: without the right to write them only they are missing.
-pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>, webhook: bool) -> Vec<Right> {
+/// All that `svcplane run` needs in this mode with these controllers. Events are not among them: without the right to write them only they are missing.
+/// `lease`: its namespace and name.
+pub fn needed(mode: Mode, running: &[Controller], lease: Option<(&str, &str)>, webhook: bool) -> Vec<Right> {
     let mut rights = Vec::new();
     let mut add = |group, resource, namespace: Option<&str>, verbs: &[&'static str]| {
         rights.extend(verbs.iter().map(|verb| Right::new(verb, group, resource, namespace)));
@@ -67,9 +84,12 @@ pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>,
     add("", "endpoints", None, &["list", "watch"]);
     let active = mode == Mode::Active;
     if active && running.contains(&Controller::Endpoints) {
-        add("", "endpoints", None, &["create", "update", "delete"]);
+        add("", "endpoints", None, &["get", "create", "update", "delete"]);
     }
-    if running.iter().any(|controller| *controller != Controller::Endpoints) {
+    if running
+        .iter()
+        .any(|controller| matches!(controller, Controller::Slices | Controller::Mirroring))
+    {
         add(SLICES.0, SLICES.1, None, &["list", "watch"]);
         if active {
             add(SLICES.0, SLICES.1, None, &["get", "create", "update", "delete"]);
@@ -80,20 +100,55 @@ pub fn needed(mode: Mode, running: &[Controller], lease_namespace: Option<&str>,
     }
     if webhook {
         add("", "namespaces", None, &["list", "watch"]);
-        for resource in ["servicecidrs", "ipaddresses"] {
-            add("networking.k8s.io", resource, None, &["list", "watch"]);
-        }
         for resource in ["clusterippools", "nodeportpools"] {
             add(GROUP, resource, None, &["get", "list", "watch"]);
         }
     }
-    if let Some(namespace) = lease_namespace {
-        add(
-            "coordination.k8s.io",
-            "leases",
-            Some(namespace),
-            &["get", "create", "update"],
-        );
+    for resource in ["servicecidrs", "ipaddresses"] {
+        if webhook {
+            add("networking.k8s.io", resource, None, &["list", "watch"]);
+        } else if running.contains(&Controller::Repair) {
+            add("networking.k8s.io", resource, None, &["list"]);
+        }
+    }
+    if let Some((namespace, name)) = lease {
+        let lease = |verb| Right::new(verb, "coordination.k8s.io", "leases", Some(namespace));
+        // A right to create has no name.
+        rights.extend([lease("get").named(name), lease("create"), lease("update").named(name)]);
+    }
+    rights
+}
+
+/// What the webhook's certificate needs beside.
+pub fn for_certificate(source: &Source) -> Vec<Right> {
+    let mut rights = Vec::new();
+    let mut add = |group, resource, namespace: Option<&str>, name: &str, verbs: &[&'static str]| {
+        let right = |verb: &&'static str| Right::new(verb, group, resource, namespace).named(name);
+        rights.extend(verbs.iter().map(right));
+    };
+    let (secret, keeping) = match source {
+        Source::Files(_) => return rights,
+        Source::Secret(secret) => (secret, None),
+        Source::SelfManaged(keeping) => (&keeping.secret, Some(keeping)),
+    };
+    let (namespace, name) = (&*secret.namespace, &*secret.name);
+    add("", "secrets", Some(namespace), name, &["list", "watch"]);
+    if let Some(keeping) = keeping {
+        add("", "secrets", Some(namespace), name, &["update"]);
+        for resource in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
+            let verbs = ["list", "watch", "patch"];
+            add(
+                "admissionregistration.k8s.io",
+                resource,
+                None,
+                &keeping.configuration,
+                &verbs,
+            );
+        }
+        if let Some(owner) = &keeping.owner {
+            add("apps", "deployments", Some(namespace), owner, &["get"]);
+        }
+        rights.push(Right::new("create", "", "secrets", Some(namespace)));
     }
     rights
 }
@@ -117,6 +172,7 @@ pub async fn missing(client: &Client, rights: &[Right]) -> Result<Vec<Right>, Fa
                         resource: Some(resource.to_owned()),
                         subresource: subresource.map(str::to_owned),
                         namespace: right.namespace.clone(),
+                        name: right.name.clone(),
                         ..ResourceAttributes::default()
                     }),
                     non_resource_attributes: None,
@@ -146,11 +202,11 @@ mod tests {
 
     #[test]
     fn a_missing_right_is_named_by_verb_resource_and_place() {
-        let rights = needed(Mode::Active, &Controller::ALL, Some("svcplane"), true);
+        let rights = needed(Mode::Active, &Controller::ALL, Some(("svcplane", "lock")), true);
         let named: Vec<String> = rights.iter().map(Right::to_string).collect();
         assert!(named.contains(&"update on endpoints".to_owned()), "{named:?}");
         assert!(
-            named.contains(&"update on leases.coordination.k8s.io in namespace svcplane".to_owned()),
+            named.contains(&"update on leases.coordination.k8s.io lock in namespace svcplane".to_owned()),
             "{named:?}"
         );
         assert!(

@@ -17,15 +17,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use svcplane_runtime::api::Failure;
 use svcplane_runtime::events::{EventSink, Regarding};
 use svcplane_runtime::queue::{Lane, Outcome, Queue};
 
 use crate::contention::Contention;
 use crate::controller::Controller;
+use crate::drift::Drift;
 use crate::endpoints::TriggerTracker;
 use crate::endpointslice::Matched;
 use crate::first_look::FirstLook;
-use crate::gate::{Closed, Gate};
+use crate::foreign_writers::Suspects;
+use crate::gate::{Closed, Gate, Mode};
 use crate::index::{Affected, Cause, Index, PodChange, PodChanges, Snapshot};
 use crate::metrics::ControllerMetrics;
 use crate::model::{ObjectKey, Service, Timestamp, Uid};
@@ -36,7 +39,7 @@ use outcome::Synced;
 pub use slices::SlicesPart;
 
 /// No call takes longer, whatever is left of the term.
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// `action` of our Events about slices.
 const SLICES_ACTION: &str = "SyncEndpointSlices";
 /// An event that concerns more Services than this does not go before others'.
@@ -54,8 +57,12 @@ pub struct Reconciler {
     pub trigger: Mutex<TriggerTracker>,
     /// State behind the patience with other writers.
     pub contention: Mutex<Contention>,
+    /// Told who may have another writer.
+    pub suspects: Suspects,
     /// How much an observer finds to write.
     pub first_look: FirstLook,
+    /// How many objects differ now.
+    pub drift: Drift,
     /// If it runs.
     pub endpoints: Option<EndpointsPart>,
     /// If it runs.
@@ -124,6 +131,8 @@ impl Reconciler {
     /// Forgets what syncs have noted: it grows stale while others lead, and to the next term every Service is new.
     pub fn forget(&self) {
         *self.trigger.lock() = TriggerTracker::default();
+        self.drift
+            .forget(|difference, by| self.desk.metrics.drift(difference, by));
         self.look_at_everything();
         if let Some(slices) = &self.slices {
             slices.forget();
@@ -159,6 +168,11 @@ impl Reconciler {
     /// How long somebody else's change stands before it is put right.
     fn patience(&self, controller: Controller, key: &ObjectKey) -> Duration {
         self.desk.metrics.foreign_change(controller);
+        if self.desk.gate.mode() == Mode::Observe {
+            // Others are to write, and nobody is fought.
+            return Duration::ZERO;
+        }
+        self.suspects.add(controller, key);
         let wait = self.contention.lock().note(key, Instant::now());
         if wait >= Duration::from_secs(1) {
             tracing::warn!(
@@ -294,13 +308,22 @@ impl Reconciler {
 
     /// Counts how each controller fared, and says what becomes of the key.
     fn finish<const N: usize>(&self, key: &ObjectKey, parts: [(Controller, Option<Synced>); N]) -> Outcome {
-        let (mut outcome, mut planned) = (Outcome::Done, 0);
+        let (mut outcome, mut planned, mut drift) = (Outcome::Done, 0, Vec::new());
         for (controller, synced) in parts {
             let Some(synced) = synced else { continue };
             self.desk.metrics.sync(controller, synced.as_str());
             outcome = synced.and(outcome);
-            planned += synced.planned();
+            if let Synced::Failed(Failure::Conflict | Failure::AlreadyExists) = &synced {
+                self.suspects.add(controller, key);
+            }
+            let differences = synced.differences();
+            if let Synced::Planned(writes) = &synced {
+                planned += writes.len();
+            }
+            drift.extend(differences.iter().map(|reason| (controller, *reason)));
         }
+        self.drift
+            .note(key, drift, |difference, by| self.desk.metrics.drift(difference, by));
         if let Some(summary) = self.first_look.note(key, planned) {
             tracing::info!("{summary}");
         }

@@ -22,11 +22,14 @@ use svcplane_webhook::pools::PoolUsers;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::RunArgs;
+use crate::coexistence::Coexistence;
 use crate::contention::Contention;
 use crate::controller::Controller;
+use crate::drift::Drift;
 use crate::endpoints::TriggerTracker;
 use crate::feed::Feed;
 use crate::first_look::FirstLook;
+use crate::foreign_writers::{Suspects, suspects};
 use crate::gate::Gate;
 use crate::index::Index;
 use crate::leadership::{lead, resync};
@@ -34,6 +37,7 @@ use crate::loadbalancer::{LoadBalancers, Settings};
 use crate::metrics::ControllerMetrics;
 use crate::model::Interner;
 use crate::reconcile::{Desk, EndpointsPart, MirroringPart, Reconciler, SlicesPart};
+use crate::repair::{Repair, RepairMetrics};
 use crate::serving::Webhook;
 use crate::signals::told_to_stop;
 use crate::state::{Debug, IndexCollector};
@@ -149,13 +153,21 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     let for_election = client::connect(config, &user_agent, &metrics).map_err(because)?;
     let lease = args.leader_election.config().map_err(because)?;
     let running = args.controllers.running();
-    let rights = permissions::needed(
+    let mut rights = permissions::needed(
         args.mode,
         &running,
-        lease.as_ref().map(|lease| lease.namespace.as_str()),
+        lease
+            .as_ref()
+            .map(|lease| (lease.namespace.as_str(), lease.name.as_str())),
         args.webhook.webhook_address.is_some(),
     );
+    if args.webhook.webhook_address.is_some()
+        && let Some(source) = args.webhook.source().map_err(RunError)?
+    {
+        rights.extend(permissions::for_certificate(&source));
+    }
     let mut webhook = Webhook::open(&args.webhook, &registry).await.map_err(RunError)?;
+    let named = lease.as_ref().map(LeaseConfig::lease);
     let (election, term) = elect(lease, for_election, &name, &metrics);
 
     let index = Arc::new(Mutex::new(Index::default()));
@@ -183,15 +195,28 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
             webhook.ask(Arc::clone(load_balancers) as Arc<dyn PoolUsers>);
         }
     }
+    let repair = if running.contains(&Controller::Repair) {
+        Some(Repair {
+            client: client.clone(),
+            ranges: args.webhook.ranges.ranges(),
+            term: term.clone(),
+            events: sink.clone(),
+            metrics: RepairMetrics::new(&registry).map_err(because)?,
+            period: args.repair_period,
+        })
+    } else {
+        None
+    };
     let desk = Desk {
         index: Arc::clone(&index),
-        gate: Gate::new(term.clone(), args.mode),
+        gate: Gate::new(term.clone(), args.mode, args.canary.holds()),
         writer: Writer::new(client.clone()),
-        events: sink,
-        metrics: ControllerMetrics::new(&registry, &running).map_err(because)?,
+        events: sink.clone(),
+        metrics: ControllerMetrics::new(&registry, &args.controllers.of_endpoints()).map_err(because)?,
         taken: Mutex::default(),
     };
-    let controller = Arc::new(reconciler(args, desk, queue.clone()));
+    let (suspects, suspected) = suspects();
+    let controller = Arc::new(reconciler(args, desk, queue.clone(), suspects));
     let kinds = Kinds::of(&running);
     let synced = kinds.readiness();
     let electing = Readiness::new("leader election");
@@ -206,7 +231,8 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     };
     let booked = webhook.iter().flat_map(Webhook::readiness);
     let all: Vec<Readiness> = synced.iter().cloned().chain(booked).collect();
-    let probes = probes(&all, election.as_ref(), electing.clone());
+    let certified = webhook.as_ref().map(Webhook::has_certificate);
+    let probes = certificate_probe(probes(&all, election.as_ref(), electing.clone()), certified);
     serve_http(args, tasks, stops, probes, &metrics, state).await?;
 
     let minor = start::admit(&client, &server, &rights).await.map_err(RunError)?;
@@ -220,6 +246,14 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
         controller: Arc::clone(&controller),
         services: webhook.as_ref().map(Webhook::services),
     };
+    let coexistence = Coexistence {
+        client: client.clone(),
+        lease: named,
+        events: sink,
+        term: term.clone(),
+        running: args.controllers.of_endpoints(),
+    };
+    coexistence.start(args, &controller.desk, suspected, tasks, &stops.work);
     let style = watch::list_style(args.watch_list, minor);
     let watches = Watches {
         client,
@@ -241,10 +275,13 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
         tasks.spawn("leader election", &stops.election, election.run(stops.election.clone()));
     }
     start_controllers(args, tasks, stops, &controller, term, synced);
+    if let Some(repair) = repair {
+        tasks.spawn("repair", &stops.work, until(&stops.work, repair.work()));
+    }
     Ok(())
 }
 
-fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue) -> Reconciler {
+fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue, suspects: Suspects) -> Reconciler {
     let runs = |controller| args.controllers.runs(controller);
     Reconciler {
         queue,
@@ -252,7 +289,9 @@ fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue) -> Reconciler {
         batch_period: args.tuning.batch_period(&args.controllers),
         trigger: Mutex::new(TriggerTracker::default()),
         contention: Mutex::new(Contention::default()),
+        suspects,
         first_look: FirstLook::default(),
+        drift: Drift::default(),
         endpoints: runs(Controller::Endpoints).then(EndpointsPart::default),
         slices: runs(Controller::Slices).then(|| SlicesPart::new(args.tuning.sizes.max_endpoints_per_slice.into())),
         mirroring: runs(Controller::Mirroring)
@@ -297,6 +336,17 @@ fn probes(synced: &[Readiness], election: Option<&LeaderElection>, electing: Rea
         });
     }
     probes
+}
+
+/// Ready = the webhook can answer a handshake.
+fn certificate_probe(probes: Probes, certified: Option<Readiness>) -> Probes {
+    let Some(certified) = certified else {
+        return probes;
+    };
+    probes.ready(certified.name(), move || {
+        let none = || "the webhook has no certificate yet".to_owned();
+        certified.is_raised().then_some(()).ok_or_else(none)
+    })
 }
 
 async fn serve_http(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use kube::Client;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use svcplane_runtime::leader::TermHandle;
@@ -18,9 +19,9 @@ use svcplane_webhook::pools::PoolUsers;
 use svcplane_webhook::server::Server;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::WebhookArgs;
+use crate::args::{Source, WebhookArgs};
 use crate::books::{BookCollector, BookWatches, Intake, Members, keep_time, readiness, require_ranges};
-use crate::certificate::{CertificateFiles, CertificateReader};
+use crate::certificate::{CertificateMetrics, CertificateReader, Display, Keeping, SecretCertificate, Watching};
 use crate::model::ObjectKey;
 use crate::pool_status;
 use crate::run::until;
@@ -30,11 +31,52 @@ use crate::wire::WireService;
 /// The first minor version of Kubernetes with ServiceCIDRs and IPAddresses switched on.
 const WITH_OBJECTS: u32 = 33;
 
+/// Where its certificate comes from.
+enum Certified {
+    Files(CertificateReader),
+    Secret(SecretCertificate),
+    SelfManaged(SecretCertificate, Keeping, CertificateMetrics),
+}
+
+impl Certified {
+    /// Reads what can be read without the apiserver. The error names the flag.
+    async fn open(source: Source, registry: &Registry, certified: Readiness) -> Result<(Self, Certificates), String> {
+        let metrics = CertificateMetrics::new(registry).map_err(|error| error.to_string())?;
+        let (display, certificates) = Display::new(metrics.clone(), certified);
+        let opened = match source {
+            Source::Files(files) => Self::Files(CertificateReader::open(files, display).await?),
+            Source::Secret(key) => Self::Secret(SecretCertificate::new(key, display)),
+            Source::SelfManaged(keeping) => {
+                metrics.self_managed(registry).map_err(|error| error.to_string())?;
+                let secret = SecretCertificate::new(keeping.secret.clone(), display);
+                Self::SelfManaged(secret, keeping, metrics)
+            }
+        };
+        Ok((opened, certificates))
+    }
+
+    /// Follows it until `watching` stops.
+    fn start(self, client: &Client, term: TermHandle, watching: &mut Watching<'_>) {
+        match self {
+            Self::Files(reader) => {
+                let follow = until(watching.stop, reader.follow());
+                watching.tasks.spawn("webhook certificate", watching.stop, follow);
+            }
+            Self::Secret(secret) => drop(secret.start(client, watching)),
+            Self::SelfManaged(secret, keeping, metrics) => {
+                let known = secret.start(client, watching);
+                keeping.start(client, term, metrics, known, watching);
+            }
+        }
+    }
+}
+
 /// A webhook that listens and is not served yet.
 pub struct Webhook {
     server: Server,
     certificates: Certificates,
-    reader: CertificateReader,
+    certified: Certified,
+    has_certificate: Readiness,
     admission: Admission,
     ledger: SharedLedger,
     members: Option<(ObjectKey, Members)>,
@@ -44,14 +86,11 @@ pub struct Webhook {
 impl Webhook {
     /// Opens its files and its port; `None` if it is not wanted. The error names the flag.
     pub async fn open(args: &WebhookArgs, registry: &Registry) -> Result<Option<Self>, String> {
-        let (Some(address), Some(chain), Some(key)) = (
-            args.webhook_address,
-            args.webhook_tls_cert_file.clone(),
-            args.webhook_tls_private_key_file.clone(),
-        ) else {
+        let (Some(address), Some(source)) = (args.webhook_address, args.source()?) else {
             return Ok(None);
         };
-        let (reader, certificates) = CertificateReader::open(CertificateFiles { chain, key }).await?;
+        let has_certificate = Readiness::new("webhook certificate");
+        let (certified, certificates) = Certified::open(source, registry, has_certificate.clone()).await?;
         let now = Instant::now();
         let mut ledger = Ledger::new(args.ranges.ranges(), now);
         let (me, all) = args.members();
@@ -68,7 +107,8 @@ impl Webhook {
         Ok(Some(Self {
             server,
             certificates,
-            reader,
+            certified,
+            has_certificate,
             admission: Admission::new(args.settings(), metrics, Some(Arc::clone(&ledger))),
             ready: readiness(&ledger),
             members: args.webhook_service.clone().map(|service| {
@@ -82,6 +122,11 @@ impl Webhook {
     /// What must be listed once before this replica is ready.
     pub fn readiness(&self) -> impl Iterator<Item = Readiness> + '_ {
         self.ready.iter().map(|(_, ready)| ready.clone())
+    }
+
+    /// Raised with the first certificate.
+    pub fn has_certificate(&self) -> Readiness {
+        self.has_certificate.clone()
     }
 
     /// Where the watch of Services tells what it sees.
@@ -129,10 +174,16 @@ impl Webhook {
         if let Some((service, members)) = self.members {
             watches.start_members(tasks, stop, &service, members);
         }
+        let mut watching = Watching {
+            tasks: &mut *tasks,
+            stop,
+            metrics: &watches.metrics,
+            style: watches.style,
+        };
+        self.certified.start(&watches.client, term.clone(), &mut watching);
         let statuses = pool_status::keep(watches.client, Arc::clone(&self.ledger), term);
         tasks.spawn("pool status", stop, until(stop, statuses));
         tasks.spawn("books", stop, until(stop, keep_time(self.ledger, pulses)));
-        tasks.spawn("webhook certificate", stop, until(stop, self.reader.follow()));
         tasks.spawn(
             "webhook",
             stop,

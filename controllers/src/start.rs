@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::Uri;
 use k8s_openapi::apimachinery::pkg::version::Info;
-use kube::Client;
+use kube::{Client, Config};
 use prometheus::Registry;
 use svcplane_runtime::api::{Failure, Repeated, call, in_seconds, lasting};
 use svcplane_runtime::client::{self, RESPONSE_HEAD_LIMIT};
@@ -56,9 +56,12 @@ fn is_directive(text: &str) -> bool {
 
 /// A client for a command that reads the cluster. The error is one line.
 pub async fn connect(kubeconfig: Option<&Path>, program: &str) -> Result<Client, String> {
-    let config = client::load_config(kubeconfig)
-        .await
-        .map_err(|error| error.to_string())?;
+    let config = client::load_config(kubeconfig).await;
+    connect_to(config.map_err(|error| error.to_string())?, program)
+}
+
+/// The same for a server of this configuration.
+pub fn connect_to(config: Config, program: &str) -> Result<Client, String> {
     let metrics = Metrics::new(Registry::new(), build_info()).map_err(|error| error.to_string())?;
     let user_agent = format!("{program}/{}", env!("CARGO_PKG_VERSION"));
     client::connect(config, &user_agent, &metrics).map_err(|error| error.to_string())
@@ -108,7 +111,7 @@ async fn ask(client: &Client, rights: &[Right]) -> Result<(Info, Vec<Right>), Fa
 }
 
 /// `37`, or `37+` as some providers write it.
-fn minor(text: &str) -> Option<u32> {
+pub fn minor(text: &str) -> Option<u32> {
     let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
 }

@@ -98,9 +98,8 @@ impl Watches {
             K::RESOURCE,
             Api::<K>::all(self.client.clone()),
             Selection {
-                style: self.style,
                 labels,
-                fields: None,
+                ..Selection::all(self.style)
             },
             self.metrics.watch(K::RESOURCE),
             ready.clone(),

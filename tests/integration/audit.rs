@@ -2,47 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use kube::Client;
-use serde_json::{Value, json};
-use svcplane_tests::admission::{install_crds, send};
+use serde_json::json;
+use svcplane_tests::admission::install_crds;
 use svcplane_tests::binaries;
 use svcplane_tests::cluster::{Cluster, Flavour};
-
-const SERVICES: &str = "/api/v1/namespaces/shop/services";
-
-async fn post(client: &Client, path: &str, object: &Value) -> Value {
-    send(client, "POST", path, Some(object))
-        .await
-        .unwrap()
-        .accepted()
-        .unwrap()
-}
-
-async fn delete(client: &Client, path: &str) {
-    send(client, "DELETE", path, None).await.unwrap().accepted().unwrap();
-}
-
-fn service(name: &str, spec: &Value) -> Value {
-    let mut all = json!({"ports": [{"port": 80}]});
-    all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    json!({"metadata": {"name": name}, "spec": all})
-}
-
-fn node_port(name: &str, port: u16) -> Value {
-    service(
-        name,
-        &json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}),
-    )
-}
-
-fn external(name: &str, port: u16) -> Value {
-    service(
-        name,
-        &json!({"type": "ExternalName", "externalName": "a.example", "ports": [{"port": 80, "nodePort": port}]}),
-    )
-}
+use svcplane_tests::plant::{
+    ADDRESSES, SERVICES, audited, create_until_taken, delete, external, node_port, post, service, shop,
+};
 
 fn run(cluster: &Cluster, arguments: &[&str]) -> Output {
     let mut command = Command::new(binaries::svcplane().unwrap());
@@ -50,46 +17,18 @@ fn run(cluster: &Cluster, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Rule and object of each finding, and the exit code.
-fn audited(cluster: &Cluster) -> (BTreeSet<(String, String)>, Option<i32>) {
-    let output = run(cluster, &["audit", "-o", "json"]);
-    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
-    let findings = findings
-        .iter()
-        .map(|finding| (text(finding, "rule"), text(finding, "object")));
-    (findings.collect(), output.status.code())
-}
-
-/// A number that is freed is free a moment later.
-async fn create_until_taken(client: &Client, object: &Value) {
-    for _ in 0..100 {
-        if send(client, "POST", SERVICES, Some(object))
-            .await
-            .unwrap()
-            .code
-            .is_success()
-        {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("{object} was not taken");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_planted_fault_is_found_and_none_is_invented() {
     let cluster = Cluster::start(Flavour::DualStack).await.unwrap();
     let client = cluster.client();
     install_crds(&client).await.unwrap();
-    post(&client, "/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
+    shop(&client).await;
     let first = post(&client, SERVICES, &service("first", &json!({}))).await;
     let address = first["spec"]["clusterIP"].as_str().unwrap().to_owned();
     assert_eq!(audited(&cluster), (BTreeSet::new(), Some(0)));
 
     // Whoever may delete an IPAddress can give an address twice.
-    let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
-    delete(&client, &format!("{addresses}/{address}")).await;
+    delete(&client, &format!("{ADDRESSES}/{address}")).await;
     create_until_taken(&client, &service("second", &json!({"clusterIP": address}))).await;
     // A deleted ExternalName Service frees the number that it carries, whoever has it.
     post(&client, SERVICES, &node_port("port-first", 31_000)).await;
@@ -107,7 +46,7 @@ async fn every_planted_fault_is_found_and_none_is_invented() {
     let bare = post(&client, SERVICES, &service("bare", &json!({}))).await;
     let bare = bare["spec"]["clusterIP"].as_str().unwrap();
     // Last: the apiserver's repair makes it again in at most three minutes.
-    delete(&client, &format!("{addresses}/{bare}")).await;
+    delete(&client, &format!("{ADDRESSES}/{bare}")).await;
 
     let expected = [
         ("ClusterIPAlreadyAllocated", "second"),

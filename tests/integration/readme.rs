@@ -39,7 +39,8 @@ fn written() -> BTreeSet<String> {
 }
 
 /// Where the sources of a package are that has tests of its own.
-const PACKAGES: [(&str, &str); 3] = [
+const PACKAGES: [(&str, &str); 4] = [
+    ("svcplane", "../controllers/src"),
     ("svcplane-allocators", "../allocators/src"),
     ("svcplane-runtime", "../controllers/runtime/src"),
     ("svcplane-webhook", "../webhook/src"),

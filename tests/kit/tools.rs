@@ -230,5 +230,32 @@ fn assets_win_and_the_controller_manager_may_come_from_the_cache() {
 
 #[test]
 fn an_unknown_argument_is_refused() {
-    assert_eq!(complaint(&Machine::new(true).run(&["--fnd"])), "usage: build [--find]");
+    assert_eq!(
+        complaint(&Machine::new(true).run(&["--fnd"])),
+        "usage: build [--find] [helm4|helm3|promtool]…"
+    );
+}
+
+#[test]
+fn what_only_the_chart_needs_is_built_when_it_is_named() {
+    let machine = Machine::new(true);
+    assert_eq!(
+        complaint(&machine.run(&["--find", "promtool"])),
+        "not built yet: promtool: run 'make tools-chart'"
+    );
+    let both = ["helm4", "promtool"];
+    assert!(machine.run(&both).status.success());
+    assert!(machine.run(&both).stdout.is_empty(), "built a second time");
+    let built = [
+        "helm.sh/helm/v4/cmd/helm",
+        "github.com/prometheus/prometheus/cmd/promtool",
+    ];
+    assert_eq!(machine.built(), built);
+    let found = text(&machine.run(&["--find", "helm4", "promtool"]).stdout);
+    for (line, name) in found.lines().zip(both) {
+        let (program, path) = line.split_once('=').unwrap();
+        assert_eq!(program, name);
+        assert!(path.contains(&format!("/svcplane/tools/{name}-v")), "{path}");
+    }
+    assert_eq!(found.lines().count(), 2, "{found}");
 }

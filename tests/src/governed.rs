@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::admission::{Credentials, Said, address, install_crds, send, wait_choosing};
 use crate::cluster::{Cluster, Flavour, on_own_runtime};
 use crate::namespace::TestNamespace;
+use crate::proxy::FaultProxy;
 use crate::svcplane::{Builder, Svcplane};
 use anyhow::Result;
 use kube::Client;
@@ -45,11 +46,24 @@ impl Governed {
 
     /// With these flags.
     pub async fn start_with(cluster: Cluster, flags: &[&str]) -> Result<Self> {
+        let builder = Svcplane::builder().cluster(&cluster);
+        Self::start_as(cluster, builder, flags).await
+    }
+
+    /// With these flags, and svcplane behind this proxy of the cluster.
+    pub async fn start_behind(proxy: &FaultProxy, cluster: Cluster, flags: &[&str]) -> Result<Self> {
+        let kubeconfig = proxy.kubeconfig(cluster.admin_token())?;
+        let builder = Svcplane::builder().kubeconfig(kubeconfig);
+        Self::start_as(cluster, builder, flags).await
+    }
+
+    async fn start_as(cluster: Cluster, builder: Builder, flags: &[&str]) -> Result<Self> {
         let client = cluster.client();
         install_crds(&client).await?;
         let credentials = Credentials::make()?;
-        let builder = credentials.serve(Svcplane::builder().cluster(&cluster));
-        let builder = flags.iter().fold(builder, |builder, flag| builder.arg(flag));
+        let builder = flags
+            .iter()
+            .fold(credentials.serve(builder), |builder, flag| builder.arg(flag));
         let svcplane = builder.clone().start().await?;
         svcplane.wait_ready().await?;
         let webhook = address(&svcplane).await?;

@@ -31,6 +31,32 @@ const READINESS_DEADLINE: Duration = Duration::from_secs(20);
 /// Namespace and name of a Pod.
 type Key = (String, String);
 
+/// Which Pods' readiness fails. Clones share it.
+#[derive(Clone, Debug)]
+struct Readiness {
+    /// Those of which something else was said than what counts at first.
+    differing: Arc<Mutex<HashSet<Key>>>,
+    at_first: bool,
+}
+
+impl Readiness {
+    fn fails(&self, key: &Key) -> bool {
+        self.differing.lock().contains(key) == self.at_first
+    }
+
+    fn set(&self, key: &Key, fails: bool) {
+        if fails == self.at_first {
+            self.differing.lock().insert(key.clone());
+        } else {
+            self.differing.lock().remove(key);
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.differing.lock().remove(key);
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Node {
     name: String,
@@ -45,6 +71,7 @@ pub struct Builder {
     ranges: Vec<String>,
     pins: Vec<Pin>,
     ending: Ending,
+    ready_at_first: bool,
 }
 
 impl Builder {
@@ -88,6 +115,12 @@ impl Builder {
         self
     }
 
+    /// A Pod is not Ready until [`StatusKubelet::set_ready`] says so.
+    pub fn not_ready_until_told(mut self) -> Self {
+        self.ready_at_first = false;
+        self
+    }
+
     /// Makes the Nodes and begins, on the current runtime.
     ///
     /// # Errors
@@ -103,7 +136,10 @@ impl Builder {
                 .with_context(|| format!("writing Node {name}"))?;
             nodes.push(Node { name, address });
         }
-        let failing = Arc::new(Mutex::new(HashSet::new()));
+        let failing = Readiness {
+            differing: Arc::new(Mutex::new(HashSet::new())),
+            at_first: self.ready_at_first,
+        };
         let (nudge, nudges) = mpsc::channel(64);
         let task = tokio::spawn(run::run(Loop {
             client: self.client.clone(),
@@ -112,7 +148,7 @@ impl Builder {
             ending: self.ending,
             pins: self.pins,
             addresses,
-            failing: Arc::clone(&failing),
+            failing: failing.clone(),
             nudges,
         }));
         Ok(StatusKubelet {
@@ -127,7 +163,7 @@ impl Builder {
 /// A running kubelet. Dropping it stops it; its Pods and Nodes stay as they are.
 pub struct StatusKubelet {
     client: Client,
-    failing: Arc<Mutex<HashSet<Key>>>,
+    failing: Readiness,
     nudge: mpsc::Sender<Key>,
     task: JoinHandle<()>,
 }
@@ -145,6 +181,7 @@ impl StatusKubelet {
                 exit_after: Duration::MAX,
                 stay_ready: false,
             },
+            ready_at_first: true,
         }
     }
 
@@ -154,11 +191,7 @@ impl StatusKubelet {
     /// It is not stored in time: the Pod is not there, not ours, or the apiserver is away.
     pub async fn set_ready(&self, namespace: &str, name: &str, ready: bool) -> anyhow::Result<()> {
         let key = (namespace.to_owned(), name.to_owned());
-        if ready {
-            self.failing.lock().remove(&key);
-        } else {
-            self.failing.lock().insert(key.clone());
-        }
+        self.failing.set(&key, !ready);
         self.nudge.send(key).await.context("the kubelet has ended")?;
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let stored = await_condition(api, name, move |pod: Option<&Pod>| pod.map(is_ready) == Some(ready));

@@ -202,6 +202,12 @@ impl FaultProxy {
         self.shared.records.select(matcher)
     }
 
+    /// What the apiserver has refused for want of a right.
+    pub fn forbidden(&self) -> Vec<Record> {
+        let requests = self.requests(&Match::any()).into_iter();
+        requests.filter(|it| it.status == Some(403)).collect()
+    }
+
     /// Writes that reached the server and that `matcher` takes; dry runs are none.
     pub fn writes_of(&self, matcher: &Match) -> Vec<Record> {
         let mut records = self.requests(matcher);

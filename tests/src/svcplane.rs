@@ -110,6 +110,16 @@ impl Svcplane {
         &self.debug_url
     }
 
+    /// Looks for the address of its admin server in its log, if it was only [spawned](Builder::spawn).
+    pub(crate) fn find_admin(&mut self) {
+        if self.admin_url.is_empty()
+            && let Some(entry) = self.log_entries("admin server listening").first()
+            && let Some(address) = field(entry, "address")
+        {
+            self.admin_url = format!("http://{address}");
+        }
+    }
+
     /// A page of the admin server.
     ///
     /// # Errors

@@ -12,6 +12,9 @@ use rustls::sign::CertifiedKey;
 use thiserror::Error;
 use tokio::sync::watch;
 
+use crate::authority;
+use crate::rotation::Seconds;
+
 /// A certificate chain with its key, checked to belong together.
 #[derive(Clone, Debug)]
 pub struct Certificate(Arc<CertifiedKey>);
@@ -45,6 +48,11 @@ impl Certificate {
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Key(error.to_string()))?;
         let pair = CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(CertificateError::Pair)?;
         Ok(Self(Arc::new(pair)))
+    }
+
+    /// When it ends, in seconds since 1970.
+    pub fn ends(&self) -> Option<Seconds> {
+        authority::ends(self.0.end_entity_cert().ok()?)
     }
 }
 

@@ -2,12 +2,12 @@
 //! have changed.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use svcplane_allocators::books::Refusal;
+use svcplane_allocators::interval::{Interval, Segments};
 use svcplane_allocators::service::{Field, ServiceKey};
 use svcplane_allocators::value::NodePort;
 
@@ -20,6 +20,9 @@ use crate::service::{Port, Service, Spec, port_number};
 /// The user that kube-apiserver is to itself: it may not be kept from making `default/kubernetes`.
 const APISERVER: &str = "system:apiserver";
 
+/// Ranges of nodePorts that one message names.
+const MOST_VALUES: usize = 10;
+
 /// What is to be said about the values of a Service.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -30,6 +33,9 @@ pub(crate) struct Verdict {
     /// Values that it may not have, as far as is known, and too little is known to refuse them.
     pub doubted: Vec<Cause>,
 }
+
+/// As [`Ledger::judge_node_port`] says it.
+type Judged = Result<Option<Arc<str>>, Refusal>;
 
 /// A value that is new in a Service.
 struct Fresh<V> {
@@ -57,10 +63,13 @@ pub(crate) fn enforce(
         let labels = &new.metadata.labels;
         let known = Acquaintance::of(ledger, asker.namespace(), now);
         for fresh in &addresses {
-            verdict.note(fresh, ledger.judge_cluster_ip(&service, labels, fresh.value), known);
+            let judged = ledger.judge_cluster_ip(&service, labels, fresh.value);
+            verdict.note(&fresh.path, &fresh.value.to_string(), judged, known);
         }
-        for fresh in &ports {
-            verdict.note(fresh, ledger.judge_node_port(&service, labels, fresh.value), known);
+        for (judged, fresh) in by_judgement(&ports, |port| ledger.judge_node_port(&service, labels, port)) {
+            let Some(first) = fresh.first() else { continue };
+            let values: Segments<NodePort> = fresh.iter().map(|it| Interval::single(it.value)).collect();
+            verdict.note(&first.path, &values.abridged(MOST_VALUES), judged, known);
         }
     }
     if keeps && verdict.refused.is_empty() {
@@ -75,24 +84,19 @@ pub(crate) fn enforce(
 }
 
 impl Verdict {
-    fn note<V: Display>(
-        &mut self,
-        fresh: &Fresh<V>,
-        judged: Result<Option<Arc<str>>, Refusal>,
-        namespace: Acquaintance,
-    ) {
-        let Fresh { path, value, .. } = fresh;
+    /// What becomes of these values, the first of which is at this path.
+    fn note(&mut self, path: &str, values: &str, judged: Result<Option<Arc<str>>, Refusal>, namespace: Acquaintance) {
         match judged {
             Ok(None) => {}
             Ok(Some(pool)) => {
-                let warning = format!("{path}: {value} is from pool {pool:?}, which is being drained");
+                let warning = format!("{path}: {values} is from pool {pool:?}, which is being drained");
                 self.warnings.push(warning);
             }
             Err(refusal) => {
                 let cause = Cause {
-                    field: path.clone(),
+                    field: path.to_owned(),
                     reason: Reason::Forbidden,
-                    message: format!("{value} {refusal}; choose another, or leave the field empty"),
+                    message: format!("{values} {refusal}; choose another, or leave the field empty"),
                 };
                 let is_sure = match refusal {
                     Refusal::Reserved { .. } => namespace >= Acquaintance::None,
@@ -104,6 +108,19 @@ impl Verdict {
             }
         }
     }
+}
+
+/// What is said of the values of a Service, each thing once: a Service may have thousands of ports.
+fn by_judgement<V: Copy>(fresh: &[Fresh<V>], judge: impl Fn(V) -> Judged) -> Vec<(Judged, Vec<&Fresh<V>>)> {
+    let mut groups: Vec<(_, Vec<&Fresh<V>>)> = Vec::new();
+    for fresh in fresh {
+        let judged = judge(fresh.value);
+        match groups.iter_mut().find(|(known, _)| *known == judged) {
+            Some((_, group)) => group.push(fresh),
+            None => groups.push((judged, vec![fresh])),
+        }
+    }
+    groups
 }
 
 /// How well the cluster and the namespace of a Service are known, and so how sure a refusal is.
@@ -169,13 +186,8 @@ mod tests {
     use Acquaintance::{Lagging, New, None as Unknown, Old};
 
     fn refused(refusal: Refusal, namespace: Acquaintance) -> bool {
-        let fresh = Fresh {
-            path: "spec.clusterIPs[0]".into(),
-            field: Field::ClusterIp,
-            value: "10.96.0.7",
-        };
         let mut verdict = Verdict::default();
-        verdict.note(&fresh, Err(refusal), namespace);
+        verdict.note("spec.clusterIPs[0]", "10.96.0.7", Err(refusal), namespace);
         assert_eq!(verdict.refused.len() + verdict.doubted.len(), 1);
         !verdict.refused.is_empty()
     }
@@ -196,5 +208,36 @@ mod tests {
         assert_eq!(by_namespace(&outside), [false, false, false, true]);
         assert_eq!(by_namespace(&fenced), [false, false, true, true]);
         assert_eq!(by_namespace(&reserved), [false, true, true, true]);
+    }
+
+    #[test]
+    fn thousands_of_ports_are_refused_in_a_few_words() {
+        let ports: Vec<Fresh<NodePort>> = (0..2_000_u16)
+            .map(|index| Fresh {
+                path: format!("spec.ports[{index}].nodePort"),
+                field: Field::ClusterIp,
+                value: NodePort::new(30_000 + index).unwrap(),
+            })
+            .collect();
+        let fenced = |port: NodePort| {
+            let of_others = port.get() % 100 < 2;
+            of_others
+                .then(|| Refusal::Fenced { pool: "front".into() })
+                .map_or(Ok(None), Err)
+        };
+        let mut verdict = Verdict::default();
+        for (judged, fresh) in by_judgement(&ports, fenced) {
+            let values: Segments<NodePort> = fresh.iter().map(|it| Interval::single(it.value)).collect();
+            verdict.note(&fresh[0].path, &values.abridged(MOST_VALUES), judged, Old);
+        }
+        let told: Vec<String> = verdict.refused.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "spec.ports[0].nodePort: 30000-30001, 30100-30101, 30200-30201, 30300-30301, 30400-30401, 30500-30501, 30600-30601, \
+                 30700-30701, 30800-30801, 30900-30901 and 20 more belongs to pool \"front\", which is enforced and does not select \
+                 this Service; choose another, or leave the field empty"
+            ]
+        );
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use parking_lot::Mutex;
-use svcplane_allocators::books::{Book, RangeSpec, Refusal, Rules};
+use svcplane_allocators::books::{Book, Governance, RangeSpec, Refusal, RequestError, Rules};
 use svcplane_allocators::cluster_ips::{ClusterIpBooks, IpFamily, ServiceCidr};
 use svcplane_allocators::freshness::{Feed, Freshness};
 use svcplane_allocators::node_ports::PortRange;
@@ -416,6 +416,50 @@ impl Ledger {
         self.node_ports.judge(port, service, selects)
     }
 
+    /// Which ClusterIPPools serve a Service with these labels in one family, and why others do not; see [`Book::govern`].
+    ///
+    /// # Errors
+    /// It asks for a pool that does not serve it.
+    pub fn govern_cluster_ips(
+        &self,
+        family: IpFamily,
+        service: &ServiceKey,
+        labels: &Labels,
+        requested: Option<&str>,
+    ) -> Result<Governance, RequestError> {
+        let of_service = (&*service.namespace, labels);
+        let selects = |name: &str| self.mismatch_of_cluster_ip_pool(name, of_service).is_none();
+        match family {
+            IpFamily::IPv4 => self.cluster_ips.ipv4.govern(selects, requested),
+            IpFamily::IPv6 => self.cluster_ips.ipv6.govern(selects, requested),
+        }
+    }
+
+    /// The same of NodePortPools.
+    ///
+    /// # Errors
+    /// As [`Ledger::govern_cluster_ips`].
+    pub fn govern_node_ports(
+        &self,
+        service: &ServiceKey,
+        labels: &Labels,
+        requested: Option<&str>,
+    ) -> Result<Governance, RequestError> {
+        let of_service = (&*service.namespace, labels);
+        let selects = |name: &str| self.mismatch_of_node_port_pool(name, of_service).is_none();
+        self.node_ports.govern(selects, requested)
+    }
+
+    /// Which part of this ClusterIPPool's selector does not match a Service of this namespace with these labels.
+    pub fn mismatch_of_cluster_ip_pool(&self, pool: &str, of_service: (&str, &Labels)) -> Option<&'static str> {
+        mismatch(&self.namespaces, self.cluster_ip_pools.get(pool), of_service)
+    }
+
+    /// The same of a NodePortPool.
+    pub fn mismatch_of_node_port_pool(&self, pool: &str, of_service: (&str, &Labels)) -> Option<&'static str> {
+        mismatch(&self.namespaces, self.node_port_pools.get(pool), of_service)
+    }
+
     /// How many ServiceCIDRs the family has.
     pub(crate) fn ranges_of(&self, family: IpFamily, now: Instant) -> usize {
         match family {
@@ -454,16 +498,28 @@ impl Ledger {
 /// For how long the labels of a new namespace may not have reached every replica.
 pub(crate) const NEW_NAMESPACE: Duration = Duration::from_secs(2);
 
-/// Is this pool, if there is one, for a Service with these labels? Nothing is known of the labels of an unknown namespace.
+/// Is this pool, if there is one, for a Service with these labels?
 pub(crate) fn selects<H>(
     namespaces: &BTreeMap<Arc<str>, Namespace>,
     pool: Option<&Pool<H>>,
     namespace: &str,
     labels: &Labels,
 ) -> bool {
+    mismatch(namespaces, pool, (namespace, labels)).is_none()
+}
+
+/// Which field of the pool keeps it from being for such a Service. Nothing is known of the labels of an unknown namespace.
+fn mismatch<H>(
+    namespaces: &BTreeMap<Arc<str>, Namespace>,
+    pool: Option<&Pool<H>>,
+    (namespace, labels): (&str, &Labels),
+) -> Option<&'static str> {
     let none = Labels::new();
     let of_namespace = namespaces.get(namespace).map_or(&none, |known| &known.labels);
-    pool.is_some_and(|pool| pool.selection.selects(namespace, of_namespace, labels))
+    match pool {
+        Some(pool) => pool.selection.mismatch(namespace, of_namespace, labels),
+        None => Some("metadata.name"),
+    }
 }
 
 fn by_name<H>(pools: Vec<Pool<H>>) -> BTreeMap<Arc<str>, Pool<H>> {

@@ -10,6 +10,7 @@
 //!
 //! * [`address`]: addresses and ranges as the apiserver reads them.
 //! * [`admission`]: from a body to its answer.
+//! * [`authority`]: the webhook's own authorities and leaves, made and read.
 //! * [`cause`]: what is wrong with which field.
 //! * [`certificate`]: what the server shows, renewed while it serves.
 //! * `enforcement`: may this Service have its values?
@@ -23,11 +24,13 @@
 //! * [`pools`]: the custom resources.
 //! * `remarks`: what is wrong with values that a user chose.
 //! * [`review`]: AdmissionReview v1.
+//! * [`rotation`]: which step comes next in the life of the certificate.
 //! * [`server`]: HTTP over TLS within limits.
 //! * [`service`]: a Service as far as it is judged.
 
 pub mod address;
 pub mod admission;
+pub mod authority;
 pub mod cause;
 pub mod certificate;
 mod enforcement;
@@ -41,5 +44,6 @@ pub mod policy;
 pub mod pools;
 mod remarks;
 pub mod review;
+pub mod rotation;
 pub mod server;
 pub mod service;

@@ -9,6 +9,7 @@ mod balancer;
 mod guard;
 mod read;
 mod review;
+mod selectors;
 
 pub use self::balancer::{
     IpMode, LoadBalancerPool, LoadBalancerPoolSpec, LoadBalancerPoolStatus, OnRemoval, Order, ServedPool,
@@ -25,6 +26,10 @@ use serde::{Deserialize, Serialize};
 
 /// The API group of svcplane's own resources.
 pub const GROUP: &str = "svcplane.io";
+
+/// A pattern would be refused in the words of a regular expression.
+const REUSE_DELAY: &str = "!has(self.reuseDelay) || (self.reuseDelay.matches('^([0-9]+(ms|s|m|h))+$') && duration(self.reuseDelay) <= duration('168h'))";
+const REUSE_DELAY_MESSAGE: &str = "spec.reuseDelay must be a duration of at most 168h: 30s, 10m, 1h30m, 24h";
 
 /// Spec of a ClusterIPPool.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +71,14 @@ pub const GROUP: &str = "svcplane.io";
     "rule": "self.ranges.all(r, isCIDR(r) || isIP(r) || (r.split('-').size() == 2 && r.split('-').all(a, isIP(a))))",
     "message": "each of spec.ranges must be a CIDR, an address, or FIRST-LAST: 10.96.0.0/24, 10.96.0.7, 10.96.0.7-10.96.0.9",
     "fieldPath": ".ranges",
+}, {
+    "rule": "!has(self.excluded) || self.excluded.all(r, isCIDR(r) || isIP(r) || (r.split('-').size() == 2 && r.split('-').all(a, isIP(a))))",
+    "message": "each of spec.excluded must be a CIDR, an address, or FIRST-LAST: 10.96.0.0/24, 10.96.0.7, 10.96.0.7-10.96.0.9",
+    "fieldPath": ".excluded",
+}, {
+    "rule": REUSE_DELAY,
+    "message": REUSE_DELAY_MESSAGE,
+    "fieldPath": ".reuseDelay",
 }]))]
 pub struct ClusterIPPoolSpec {
     /// What the pool has, and for whom.
@@ -101,6 +114,14 @@ pub struct ClusterIPPoolSpec {
     "rule": "self.ranges.all(r, r.matches('^[0-9]{1,5}(-[0-9]{1,5})?$'))",
     "message": "each of spec.ranges must be a port or FIRST-LAST: 30100, 30100-30199",
     "fieldPath": ".ranges",
+}, {
+    "rule": "!has(self.excluded) || self.excluded.all(r, r.matches('^[0-9]{1,5}(-[0-9]{1,5})?$'))",
+    "message": "each of spec.excluded must be a port or FIRST-LAST: 30100, 30100-30199",
+    "fieldPath": ".excluded",
+}, {
+    "rule": REUSE_DELAY,
+    "message": REUSE_DELAY_MESSAGE,
+    "fieldPath": ".reuseDelay",
 }]))]
 pub struct NodePortPoolSpec {
     /// What the pool has, and for whom.
@@ -140,7 +161,7 @@ pub struct PoolSpec {
     pub enforce: bool,
     /// How long a value rests after its Service has let go of it, at most 7 days: 30s, 10m, 24h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^([0-9]+(ms|s|m|h))+$"), length(max = 32))]
+    #[schemars(length(max = 32))]
     pub reuse_delay: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::members::mix;
 use super::menu::Menu;
-use super::state::{Pending, State};
+use super::state::{Pending, Rest, State};
 use super::{Book, KEPT, SOFTLY};
 use crate::interval::Segments;
 use crate::range::ValueRange;
@@ -125,7 +125,8 @@ impl<V: Value> Book<V> {
         };
         self.unpend(value);
         // An address that was reserved is shown by its IPAddress by then.
-        self.quarantine(value, now + self.rules.unconfirmed.max(self.rules.after_release));
+        let until = now + self.rules.unconfirmed.max(self.rules.after_release);
+        self.quarantine(value, until, Rest::Renounced);
     }
 
     /// The validating call has seen this value in the final object: the apiserver has reserved it. What another replica chose is kept
@@ -167,7 +168,8 @@ impl<V: Value> Book<V> {
 
     fn find(&mut self, key: &ChoiceKey, source: Source<'_>, random: u64, now: Instant) -> Result<Found<V>, NotChosen> {
         self.advance(now);
-        if let Some(found) = self.kept(key, source).or_else(|| self.reserved(key, source, now)) {
+        let own = self.kept(key, source).or_else(|| self.reserved(key, source, now));
+        if let Some(found) = own.or_else(|| self.left_by(key, source, now)) {
             return Ok(found);
         }
         let (pools, enforced) = match source {
@@ -185,7 +187,10 @@ impl<V: Value> Book<V> {
                 }
             }
         }
-        let stolen = if enforced { self.forgotten(source, now) } else { None };
+        if !enforced {
+            return Err(why);
+        }
+        let stolen = self.forgotten(source, now).or_else(|| self.unstored(source, now));
         stolen.ok_or(why)
     }
 
@@ -209,11 +214,32 @@ impl<V: Value> Book<V> {
             });
             usable && self.pool_at(*value).is_some()
         });
-        values.find_map(|value| {
-            let mut ranges = self.ranges.iter().filter(|range| range.range.place(value).is_some());
-            let range = ranges.find(|range| range.has_settled(self.rules.settle, now))?;
-            Some((value, Some(Arc::clone(range.range.text()))))
+        values.find_map(|value| self.in_settled_range(value, now))
+    }
+
+    /// What this Service, or an earlier one of its name, has let go of and its pool keeps back from all others (`reuseDelay`). It need not
+    /// rest longer than the apiserver takes to release it.
+    fn left_by(&self, key: &ChoiceKey, source: Source<'_>, now: Instant) -> Option<Found<V>> {
+        let service = key.service()?;
+        let mut left = self.left.get(&service)?.iter().copied().filter(|value| {
+            let free_again = matches!(self.rest(*value), Some(Rest::Used(_, again)) if *again <= now);
+            free_again && self.only_rests(*value) && self.is_from(source, *value)
+        });
+        left.find_map(|value| self.in_settled_range(value, now))
+    }
+
+    /// Nothing but its quarantine keeps it from being given.
+    fn only_rests(&self, value: V) -> bool {
+        let entry = self.entries.get(&value);
+        entry.is_some_and(|entry| {
+            entry.state() == State::Quarantined && entry.object.is_none() && entry.reserved.is_none()
         })
+    }
+
+    fn in_settled_range(&self, value: V, now: Instant) -> Option<Found<V>> {
+        let mut ranges = self.ranges.iter().filter(|range| range.range.place(value).is_some());
+        let range = ranges.find(|range| range.has_settled(self.rules.settle, now))?;
+        Some((value, Some(Arc::clone(range.range.text()))))
     }
 
     fn pick_in(
@@ -258,6 +284,18 @@ impl<V: Value> Book<V> {
                 let pending = self.entries.get(value)?.pending.as_ref()?;
                 (!pending.confirmed).then(|| (*value, pending.range.clone()))
             })
+    }
+
+    /// Of the values that were chosen for requests which came to nothing, the one that has rested longest. The apiserver may refuse it, which
+    /// is no worse than to be refused here.
+    fn unstored(&self, source: Source<'_>, now: Instant) -> Option<Found<V>> {
+        let resting = self.quarantined_until.iter();
+        let unstored = resting.filter(|(_, why)| **why == Rest::Unstored);
+        let mut values = unstored.map(|((_, value), _)| *value);
+        values.find_map(|value| {
+            let usable = self.only_rests(value) && self.is_from(source, value);
+            usable.then(|| self.in_settled_range(value, now)).flatten()
+        })
     }
 
     fn indices<'a>(&'a self, names: &'a [Arc<str>]) -> impl Iterator<Item = usize> + 'a {

@@ -122,7 +122,14 @@ struct Fact {
     left_behind: bool,
     object_gone: bool,
     pending: Option<(ChoiceKey, Instant, bool)>,
-    quarantined: Option<Instant>,
+    quarantined: Option<(Instant, Rest)>,
+}
+
+impl Fact {
+    fn rest(&mut self, until: Instant, why: Rest) {
+        let (earlier, known) = self.quarantined.take().unwrap_or((until, why));
+        self.quarantined = Some((until.max(earlier), known));
+    }
 }
 
 struct Model {
@@ -194,10 +201,10 @@ impl Model {
             {
                 fact.pending = None;
                 if !self.rules.unconfirmed.is_zero() {
-                    fact.quarantined = fact.quarantined.max(Some(until + self.rules.unconfirmed));
+                    fact.rest(until + self.rules.unconfirmed, Rest::Unstored);
                 }
             }
-            fact.quarantined = fact.quarantined.filter(|until| *until > self.now);
+            fact.quarantined = fact.quarantined.take().filter(|(until, _)| *until > self.now);
         }
     }
 
@@ -216,8 +223,11 @@ impl Model {
                 .as_ref()
                 .is_some_and(|parent| parent.0.as_ref() == Some(gone));
             fact.object_gone = false;
-            let wait = by_pool.max(if told { Duration::ZERO } else { rules.after_release });
-            fact.quarantined = fact.quarantined.max((!wait.is_zero()).then(|| now + wait));
+            let until_free = if told { Duration::ZERO } else { rules.after_release };
+            let wait = by_pool.max(until_free);
+            if !wait.is_zero() {
+                fact.rest(now + wait, Rest::Used(gone.clone(), now + until_free));
+            }
         }
     }
 
@@ -315,11 +325,31 @@ impl Model {
             ours && rests && !object && self.legal(source, *value) && in_settled(value)
         });
         let own_reserved: Vec<_> = own_reserved.collect();
+        let rest_of = |value: &Ipv4Addr| {
+            let fact = self.facts.get(value)?;
+            let only =
+                self.state(*value) == State::Quarantined && fact.object.is_none() && self.reserved(*value).is_none();
+            let usable = only && self.legal(source, *value) && in_settled(value);
+            fact.quarantined.clone().filter(|_| usable)
+        };
+        let own_left = all_addresses().filter(|value| {
+            let why = rest_of(value).map(|(_, why)| why);
+            matches!(why, Some(Rest::Used(by, again)) if Some(&by) == key.service().as_ref() && again <= self.now)
+        });
+        let own_left: Vec<_> = own_left.collect();
+        let unstored = all_addresses().filter_map(|value| match rest_of(&value) {
+            Some((until, Rest::Unstored)) if enforced => Some((until, value)),
+            _ => None,
+        });
+        let oldest_unstored = unstored.min().map(|(_, value)| value);
         let soft = |value: &Ipv4Addr| {
             self.state(*value) == State::Pending
                 && pending_of(value)
                     .is_some_and(|(_, until, confirmed)| !confirmed && *until <= self.now + Duration::from_secs(35))
         };
+        let softly_kept: Vec<_> = all_addresses()
+            .filter(|value| enforced && soft(value) && self.legal(source, *value) && self.in_play(*value))
+            .collect();
         // Of each range that may give something: why it does not, or that it must.
         let mut why = NotChosen::NoRange;
         let (mut givers, taken) = (Vec::new(), self.taken());
@@ -346,17 +376,14 @@ impl Model {
             Ok(value) if !own_reserved.is_empty() => {
                 prop_assert!(own_reserved.contains(&value), "{value}: {own_reserved:?}");
             }
+            Ok(value) if !own_left.is_empty() => prop_assert!(own_left.contains(&value), "{value}: {own_left:?}"),
             Ok(value) if !givers.is_empty() => prop_assert!(givers.contains(&value), "{value}"),
-            Ok(value) => prop_assert!(
-                enforced && soft(&value) && self.legal(source, value) && self.in_play(value),
-                "{value}"
-            ),
+            Ok(value) if !softly_kept.is_empty() => prop_assert!(softly_kept.contains(&value), "{value}"),
+            Ok(value) => prop_assert_eq!(Some(value), oldest_unstored),
             Err(reason) => {
                 prop_assert_eq!(reason, why);
-                prop_assert!(givers.is_empty() && own_reserved.is_empty());
-                let left = all_addresses()
-                    .find(|value| enforced && soft(value) && self.legal(source, *value) && self.in_play(*value));
-                prop_assert_eq!(left, None);
+                prop_assert!(givers.is_empty() && own_reserved.is_empty() && own_left.is_empty());
+                prop_assert_eq!((softly_kept, oldest_unstored), (Vec::new(), None));
             }
         }
         Ok(())
@@ -430,6 +457,12 @@ fn same(book: &Book<Ipv4Addr>, model: &Model) -> Result<(), TestCaseError> {
         (waiting, resting)
     );
     prop_assert!(book.asked.len() <= waiting);
+    let left = book.left.values().map(BTreeSet::len).sum::<usize>();
+    let used = book
+        .quarantined_until
+        .values()
+        .filter(|why| matches!(why, Rest::Used(..)));
+    prop_assert_eq!(left, used.count());
     Ok(())
 }
 

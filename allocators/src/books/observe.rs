@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::state::Object;
+use super::state::{Object, Rest};
 use super::{Book, Listed};
 use crate::service::{Owner, ServiceKey};
 use crate::value::Value;
@@ -120,13 +120,13 @@ impl<V: Value> Book<V> {
 
     fn disown(&mut self, value: V, service: &ServiceKey, now: Instant) {
         let (by_rule, by_pool) = (self.rules.after_release, self.reuse_delay(value));
-        let wait = self.change(value, |entry| {
+        let until_free = self.change(value, |entry| {
             entry.owners.retain(|owner| owner.service != *service);
             if !entry.owners.is_empty() {
-                return Duration::ZERO;
+                return None;
             }
             let seen_to_go = std::mem::take(&mut entry.object_gone);
-            let until_free = match &mut entry.object {
+            Some(match &mut entry.object {
                 // It tells itself when it goes.
                 Some(object) => {
                     object.left_behind = object.parent.as_ref() == Some(service);
@@ -134,11 +134,13 @@ impl<V: Value> Book<V> {
                 }
                 None if seen_to_go => Duration::ZERO,
                 None => by_rule,
-            };
-            until_free.max(by_pool)
+            })
         });
-        if !wait.is_zero() {
-            self.quarantine(value, now + wait);
+        if let Some(until_free) = until_free
+            && let wait = until_free.max(by_pool)
+            && !wait.is_zero()
+        {
+            self.quarantine(value, now + wait, Rest::Used(service.clone(), now + until_free));
         }
     }
 }

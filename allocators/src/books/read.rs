@@ -123,6 +123,22 @@ impl<V: Value> Book<V> {
         self.ranges.iter().any(|range| range.range.place(value).is_some())
     }
 
+    /// The range that gives this value, and whether it is of its upper band, which random choices take first.
+    pub fn band_of(&self, value: V) -> Option<(Arc<str>, bool)> {
+        let mut places = self.ranges.iter();
+        let (range, place) = places.find_map(|range| Some((&range.range, range.range.place(value)?)))?;
+        Some((Arc::clone(range.text()), range.upper().contains(&place)))
+    }
+
+    /// The range whose network has this value as one that is never given: its first address, or the last one of IPv4. `None` if a range gives it.
+    pub fn withheld_by(&self, value: V) -> Option<Arc<str>> {
+        if self.is_in_any_range(value) {
+            return None;
+        }
+        let mut with = self.ranges.iter().filter(|range| range.range.whole().contains(value));
+        with.next().map(|range| Arc::clone(range.range.text()))
+    }
+
     /// The ranges that are ready, as they were written.
     pub fn ready_ranges(&self) -> Vec<Arc<str>> {
         let ready = self.ranges.iter().filter(|range| range.ready.is_some());

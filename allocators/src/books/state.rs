@@ -100,6 +100,17 @@ pub(super) struct Pending {
     pub range: Option<Arc<str>>,
 }
 
+/// Why a value is in quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// This Service has let go of it. From then on the apiserver would give it to a Service of that name again, and nobody else is to have it.
+    Used(ServiceKey, Instant),
+    /// It was chosen for a request that came to nothing: if that was refused early, the apiserver never had it.
+    Unstored,
+    /// It was given up for another one, and may stay reserved for good.
+    Renounced,
+}
+
 /// An IPAddress of the apiserver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Object {

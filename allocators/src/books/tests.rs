@@ -341,6 +341,66 @@ fn the_last_choice_that_came_to_nothing_goes_to_another_after_five_seconds() {
 }
 
 #[test]
+fn a_full_enforced_pool_gives_what_came_to_nothing_rather_than_refuse() {
+    let (mut book, now) = node_ports("30000-30099");
+    set_pools(&mut book, &[port_pool(enforced("few"), "30000-30001")], now);
+    let names = only("few");
+    let first = book.choose(&named("a"), from(&names), 7, now).unwrap().value;
+    let second = book.choose(&named("b"), from(&names), 7, now + SECOND).unwrap().value;
+    assert_ne!(first, second);
+    // Neither was stored: for 10 minutes others are given first, and there are none.
+    let later = now + SECOND * 60;
+    book.advance(later);
+    assert_eq!(
+        (book.state(first), book.state(second)),
+        (State::Quarantined, State::Quarantined)
+    );
+    assert_eq!(
+        book.choose(&named("c"), from(&names), 7, later).unwrap().value,
+        first,
+        "the oldest first"
+    );
+    assert_eq!(book.choose(&named("d"), from(&names), 7, later).unwrap().value, second);
+    assert_eq!(book.choose(&named("e"), from(&names), 7, later), Err(NotChosen::Full));
+    let plain = Source::Pools {
+        names: &names,
+        enforced: false,
+    };
+    assert!(
+        book.choose(&named("f"), plain, 7, later).is_err(),
+        "others are left to the apiserver"
+    );
+    // What was given up in a second round of a request may be reserved for good.
+    book.renounce(&named("d"), later);
+    assert_eq!(book.choose(&named("d"), from(&names), 7, later), Err(NotChosen::Full));
+}
+
+#[test]
+fn a_service_that_is_made_again_gets_the_value_that_rests_after_it() {
+    let (mut book, now) = addresses(&["10.96.0.0/24"]);
+    let slow = PoolTerms {
+        reuse_delay: SECOND * 600,
+        ..enforced("slow")
+    };
+    set_pools(&mut book, &[ip_pool(slow, "10.96.0.20-10.96.0.29", &[])], now);
+    let names = only("slow");
+    let value = book.choose(&named("web"), from(&names), 7, now).unwrap().value;
+    book.set_ip_address(value, Some(service("web")), now);
+    book.set_service(owner("web", 1), [value], now);
+    book.remove_service(&service("web"), now);
+    let other = book.choose(&named("web"), from(&names), 7, now).unwrap().value;
+    assert_ne!(other, value, "its IPAddress is still there");
+    book.withdraw(&named("web"), other, now);
+    book.remove_ip_address(value, now);
+    for number in 0..9 {
+        let name = format!("other-{number}");
+        let chosen = book.choose(&named(&name), from(&names), 7, now).unwrap().value;
+        assert_ne!(chosen, value, "nobody else gets it");
+    }
+    assert_eq!(book.choose(&named("web"), from(&names), 7, now).unwrap().value, value);
+}
+
+#[test]
 fn a_quarter_of_a_range_may_be_pending() {
     let (mut book, now) = addresses(&["10.96.0.0/24"]);
     for number in 0..63 {

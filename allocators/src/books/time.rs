@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Book;
-use super::state::Pending;
+use super::state::{Pending, Rest};
 use crate::service::{Requester, ServiceKey};
 use crate::value::Value;
 
@@ -17,15 +17,14 @@ impl<V: Value> Book<V> {
             if let Some(pending) = self.unpend(value) {
                 self.note(&pending, false, now);
                 if !self.rules.unconfirmed.is_zero() {
-                    self.quarantine(value, until + self.rules.unconfirmed);
+                    self.quarantine(value, until + self.rules.unconfirmed, Rest::Unstored);
                 }
             }
         }
-        while let Some((until, value)) = self.quarantined_until.first().copied()
-            && until <= now
+        while let Some(((until, value), _)) = self.quarantined_until.first_key_value()
+            && *until <= now
         {
-            self.quarantined_until.pop_first();
-            self.change(value, |entry| entry.quarantined = None);
+            self.end_quarantine(*value);
         }
     }
 
@@ -68,22 +67,41 @@ impl<V: Value> Book<V> {
         }
     }
 
-    /// Keeps a value back until then, or longer if it is already.
-    pub(super) fn quarantine(&mut self, value: V, until: Instant) {
-        let earlier = self.entries.get(&value).and_then(|entry| entry.quarantined);
-        if earlier.is_some_and(|earlier| earlier >= until) {
-            return;
+    /// Keeps a value back until then, or longer if it is already. Why it was kept back first counts, unless it is to go to nobody.
+    pub(super) fn quarantine(&mut self, value: V, until: Instant, why: Rest) {
+        let (mut until, mut why) = (until, why);
+        if let Some((earlier, known)) = self.end_quarantine(value) {
+            until = until.max(earlier);
+            if why != Rest::Renounced {
+                why = known;
+            }
         }
-        self.end_quarantine(value);
-        self.quarantined_until.insert((until, value));
+        if let Rest::Used(service, _) = &why {
+            self.left.entry(service.clone()).or_default().insert(value);
+        }
+        self.quarantined_until.insert((until, value), why);
         self.change(value, |entry| entry.quarantined = Some(until));
     }
 
-    pub(super) fn end_quarantine(&mut self, value: V) {
-        let until = self.entries.get(&value).and_then(|entry| entry.quarantined);
-        if let Some(until) = until {
-            self.quarantined_until.remove(&(until, value));
-            self.change(value, |entry| entry.quarantined = None);
+    /// Until when it would have lasted, and why.
+    pub(super) fn end_quarantine(&mut self, value: V) -> Option<(Instant, Rest)> {
+        let until = self.entries.get(&value)?.quarantined?;
+        let why = self.quarantined_until.remove(&(until, value))?;
+        if let Rest::Used(service, _) = &why
+            && let Some(left) = self.left.get_mut(service)
+        {
+            left.remove(&value);
+            if left.is_empty() {
+                self.left.remove(service);
+            }
         }
+        self.change(value, |entry| entry.quarantined = None);
+        Some((until, why))
+    }
+
+    /// Why a value is in quarantine.
+    pub(super) fn rest(&self, value: V) -> Option<&Rest> {
+        let until = self.entries.get(&value)?.quarantined?;
+        self.quarantined_until.get(&(until, value))
     }
 }

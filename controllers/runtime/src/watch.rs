@@ -47,8 +47,27 @@ pub struct Selection {
     pub style: ListStyle,
     /// Label selector; `None` = everything.
     pub labels: Option<String>,
-    /// Field selector; `None` = everything.
+    /// Field selector; `None` = everything. By name it is the one object that a right to it by name is enough for.
     pub fields: Option<String>,
+}
+
+impl Selection {
+    /// Everything.
+    pub fn all(style: ListStyle) -> Self {
+        Self {
+            style,
+            labels: None,
+            fields: None,
+        }
+    }
+
+    /// The one object of this name.
+    pub fn named(style: ListStyle, name: &str) -> Self {
+        Self {
+            fields: Some(format!("metadata.name={name}")),
+            ..Self::all(style)
+        }
+    }
 }
 
 /// The apiserver's newest state is older than one that it has shown, as after etcd was restored from a backup. It would let a watch wait
@@ -151,7 +170,7 @@ where
                     loop {
                         tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
                         // A restore takes the apiserver down, so no watch outlives one without an error.
-                        match newest(&api).await {
+                        match newest(&api, &selection).await {
                             Ok(newest) if newest < shown => {
                                 return WentBack {
                                     resource,
@@ -177,11 +196,14 @@ where
 }
 
 /// The version of the newest state, by a list that no cache may answer from the past.
-async fn newest<K>(api: &Api<K>) -> Result<u64, Failure>
+async fn newest<K>(api: &Api<K>, selection: &Selection) -> Result<u64, Failure>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let one = ListParams::default().limit(1);
+    let one = ListParams {
+        field_selector: selection.fields.clone(),
+        ..ListParams::default().limit(1)
+    };
     let list = call(RESPONSE_HEAD_LIMIT, api.list_metadata(&one)).await?;
     // A version that is not a number says nothing.
     Ok(list
@@ -297,10 +319,7 @@ mod tests {
     use crate::metrics::{BuildInfo, Metrics};
 
     fn paged() -> Selection {
-        Selection {
-            style: ListStyle::Paged,
-            labels: None,
-        }
+        Selection::all(ListStyle::Paged)
     }
 
     /// Shows an object of version 275 in its first list; every watch fails, and later lists are of version `newest`.

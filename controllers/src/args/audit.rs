@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Form, RangeArgs};
+use super::{Form, RangeArgs, SizeArgs};
 
 /// See the module.
 #[derive(Debug, Args)]
@@ -20,4 +20,8 @@ pub struct AuditArgs {
     /// The values that there are.
     #[command(flatten)]
     pub ranges: RangeArgs,
+
+    /// How much goes into one slice.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
 }

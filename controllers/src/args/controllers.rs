@@ -15,6 +15,13 @@ impl Controllers {
         Controller::ALL.into_iter().filter(|known| self.runs(*known)).collect()
     }
 
+    /// Of these, the ones that kube-controller-manager has too.
+    pub fn of_endpoints(&self) -> Vec<Controller> {
+        let mut running = self.running();
+        running.retain(|known| known.is_of_endpoints());
+        running
+    }
+
     /// Is this one to run?
     pub fn runs(&self, controller: Controller) -> bool {
         self.names(controller.as_str())
@@ -40,7 +47,7 @@ impl Controllers {
 
     /// What kube-controller-manager's `--controllers` has to be while these run here.
     pub fn without(&self) -> String {
-        let off = self.running().into_iter().map(|it| format!(",-{}", it.as_str()));
+        let off = self.of_endpoints().into_iter().map(|it| format!(",-{}", it.as_str()));
         format!("*{}", off.collect::<String>())
     }
 }
@@ -50,8 +57,11 @@ impl FromStr for Controllers {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
-        let [endpoints, slices, mirroring] = Controller::ALL.map(Controller::as_str);
-        let known = [endpoints, slices, mirroring, loadbalancer::NAME];
+        let known: Vec<&str> = Controller::ALL
+            .into_iter()
+            .map(Controller::as_str)
+            .chain([loadbalancer::NAME])
+            .collect();
         let there_are = || format!("there are: {}", known.join(", "));
         for word in &words {
             let name = word.strip_prefix('-').unwrap_or(word);
@@ -93,13 +103,13 @@ mod tests {
             ("*,-nodes", "\"-nodes\" is no controller"),
             ("-endpoints-controller", "leaves none to run"),
             (
-                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller,-loadbalancer-controller",
+                "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller,-repair-controller,-loadbalancer-controller",
                 "leaves none to run",
             ),
         ];
         for (text, why) in table {
             let error = text.parse::<Controllers>().unwrap_err();
-            let names = "endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller, loadbalancer-controller";
+            let names = "endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller, repair-controller, loadbalancer-controller";
             assert!(error.starts_with(why) && error.ends_with(names), "{text}: {error}");
         }
     }
@@ -113,6 +123,7 @@ mod tests {
             ),
             ("endpointslice-controller", "*,-endpointslice-controller"),
             ("loadbalancer-controller", "*"),
+            ("repair-controller", "*"),
             (
                 "*,-endpointslice-controller",
                 "*,-endpoints-controller,-endpointslice-mirroring-controller",

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use svcplane_runtime::args::dns_subdomain;
+use svcplane_runtime::args::{dns_label, dns_subdomain};
 
-use super::{LoadBalancerArgs, SizeArgs};
+use super::{LoadBalancerArgs, RangeArgs, SizeArgs};
 use crate::model::ObjectKey;
 
 /// See the module.
@@ -42,6 +42,10 @@ pub struct ExplainArgs {
     /// As the controllers have them.
     #[command(flatten)]
     pub load_balancer: LoadBalancerArgs,
+
+    /// The values that there are.
+    #[command(flatten)]
+    pub ranges: RangeArgs,
 }
 
 impl ExplainArgs {
@@ -52,7 +56,7 @@ impl ExplainArgs {
                 "--namespace={flag} and {own}/{} are two namespaces: leave out one",
                 self.service.name
             )),
-            _ => Ok(()),
+            _ => self.ranges.check(),
         }
     }
 
@@ -61,10 +65,13 @@ impl ExplainArgs {
         let context = if context.is_empty() { "default" } else { context };
         let given = self.service.namespace.as_deref().or(self.namespace.as_deref());
         match given {
-            None if !is_name(context) => Err(format!(
-                "the kubeconfig's context has a namespace that is none: {context:?}"
-            )),
-            _ => Ok(ObjectKey::new(given.unwrap_or(context), &*self.service.name)),
+            None => {
+                let context = dns_label(context);
+                let context = context
+                    .map_err(|error| format!("the kubeconfig's context has a namespace that is none: {error}"))?;
+                Ok(ObjectKey::new(context, &*self.service.name))
+            }
+            Some(given) => Ok(ObjectKey::new(given, &*self.service.name)),
         }
     }
 }
@@ -99,18 +106,18 @@ pub(super) fn service(text: &str) -> Result<Named, String> {
     Ok(named)
 }
 
-fn name(text: &str) -> Result<String, String> {
-    if is_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("write it as NAMESPACE/NAME, such as default/web, or as -n NAMESPACE NAME".to_owned())
-    }
+/// A Service of a flag, which has no other place for the namespace.
+pub(super) fn whole_service(text: &str) -> Result<ObjectKey, String> {
+    let named = service(text)?;
+    let namespace = named
+        .namespace
+        .ok_or("write it as NAMESPACE/NAME, such as svcplane/svcplane-webhook")?;
+    Ok(ObjectKey::new(namespace, named.name))
 }
 
-/// In letters that names are made of.
-fn is_name(text: &str) -> bool {
-    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
-    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.chars().all(fits)
+fn name(text: &str) -> Result<String, String> {
+    let form = "write it as NAMESPACE/NAME, such as default/web, or as -n NAMESPACE NAME";
+    dns_label(text).map_err(|error| format!("{error}; {form}"))
 }
 
 #[cfg(test)]
@@ -169,6 +176,8 @@ mod tests {
             "shop/..",
             "..",
             "-.web",
+            "web.shop",
+            "web-",
         ] {
             let told = key(&["--", wrong], "default").is_err_and(|it| it.contains("NAMESPACE/NAME"));
             assert!(told, "{wrong}");

@@ -52,8 +52,9 @@ impl TuningArgs {
             Controller::Endpoints => self.concurrent_endpoint_syncs,
             Controller::Slices => self.concurrent_service_endpoint_syncs,
             Controller::Mirroring => self.mirroring_concurrent_service_endpoint_syncs,
+            Controller::Repair => 1,
         };
-        running.running().into_iter().map(of).max().unwrap_or(0)
+        running.running().into_iter().map(of).max().unwrap_or(1)
     }
 
     /// How long a change of a Pod waits.
@@ -62,6 +63,7 @@ impl TuningArgs {
             Controller::Endpoints => self.endpoint_updates_batch_period,
             Controller::Slices => self.endpointslice_updates_batch_period,
             Controller::Mirroring => self.mirroring_endpointslice_updates_batch_period,
+            Controller::Repair => Duration::ZERO,
         };
         running.running().into_iter().map(of).max().unwrap_or_default()
     }
@@ -95,6 +97,7 @@ mod tests {
             ("endpointslice-mirroring-controller", 5, 2),
             ("*,-endpointslice-controller", 7, 2),
             ("endpointslice-controller", 9, 0),
+            ("repair-controller", 1, 0),
         ];
         for (running, workers, seconds) in table {
             let running = running.parse().unwrap();

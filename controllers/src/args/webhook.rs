@@ -1,7 +1,6 @@
 //! Flags of the admission webhook.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::PossibleValue;
@@ -11,7 +10,8 @@ use svcplane_webhook::filling::Allocate;
 use svcplane_webhook::policy::ExternalIps;
 
 use super::RangeArgs;
-use super::explain::service;
+use super::certificate::{CertificateArgs, Source};
+use super::explain::whole_service;
 use crate::model::ObjectKey;
 
 /// See the module.
@@ -19,16 +19,12 @@ use crate::model::ObjectKey;
 #[command(next_help_heading = "Admission webhook")]
 pub struct WebhookArgs {
     /// Where the webhook listens, such as 0.0.0.0:9443; without it there is no webhook, and the other flags of this section have no effect
-    #[arg(long, value_name = "IP:PORT", requires_all = ["webhook_tls_cert_file", "webhook_tls_private_key_file"])]
+    #[arg(long, value_name = "IP:PORT")]
     pub webhook_address: Option<SocketAddr>,
 
-    /// Certificate chain of the webhook, PEM; read again when it changes
-    #[arg(long, value_name = "PATH")]
-    pub webhook_tls_cert_file: Option<PathBuf>,
-
-    /// Private key of the webhook, PEM; read again when it changes
-    #[arg(long, value_name = "PATH")]
-    pub webhook_tls_private_key_file: Option<PathBuf>,
+    /// Its certificate.
+    #[command(flatten)]
+    pub certificate: CertificateArgs,
 
     /// Where ClusterIPs and nodePorts are chosen at admission: for Services that a pool governs, for all, or not at all
     #[arg(long, value_enum, default_value_t = Where::Pooled)]
@@ -47,7 +43,7 @@ pub struct WebhookArgs {
     pub webhook_strict: bool,
 
     /// The Service of the webhook, whose EndpointSlices name the replicas that serve it; without it this one is alone
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = own_service, conflicts_with = "webhook_peers")]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service, conflicts_with = "webhook_peers")]
     pub webhook_service: Option<ObjectKey>,
 
     /// The replicas that serve the webhook, where no Service names them
@@ -67,6 +63,13 @@ impl WebhookArgs {
     /// Checks what clap cannot check alone. The error names the flag and what would be right.
     pub fn check(&self) -> Result<(), String> {
         self.ranges.check()?;
+        let source = self.source()?;
+        if self.webhook_address.is_some() && source.is_none() {
+            return Err(
+                "--webhook-address needs a certificate: --webhook-tls-secret, or --webhook-tls-cert-file and --webhook-tls-private-key-file"
+                    .to_owned(),
+            );
+        }
         let needed = |by: &str| {
             Err(format!(
                 "{by} needs --webhook-self: which of the replicas this is; in a Pod, its uid as $POD_UID"
@@ -81,6 +84,11 @@ impl WebhookArgs {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Where the certificate comes from, if one is given. The error names the flag.
+    pub fn source(&self) -> Result<Option<Source>, String> {
+        self.certificate.source(self.webhook_service.as_ref())
     }
 
     /// What the cluster's owner has decided.
@@ -108,14 +116,6 @@ impl WebhookArgs {
             },
         )
     }
-}
-
-fn own_service(text: &str) -> Result<ObjectKey, String> {
-    let named = service(text)?;
-    let namespace = named
-        .namespace
-        .ok_or("write it as NAMESPACE/NAME, such as svcplane/svcplane-webhook")?;
-    Ok(ObjectKey::new(namespace, named.name))
 }
 
 /// `--allocate`.

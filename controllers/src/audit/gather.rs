@@ -7,21 +7,24 @@ use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
-use svcplane_webhook::ledger::{Ledger, Ranges};
+use kube::{Api, Client, ResourceExt as _};
+use svcplane_webhook::ledger::{Holder, Ledger, Ranges};
 use svcplane_webhook::pools::{ClusterIPPool, NodePortPool};
 use svcplane_webhook::service::Service;
 
-use crate::books::{Booked, feed, list, pages, ranges_and_pools};
+use super::report::Subject;
+use crate::books::{feed, list, pages, ranges_and_pools};
 use crate::wire::WireService;
 
 /// A Service as all parts of svcplane read it.
 #[derive(Debug)]
 pub struct Known {
     /// For the books.
-    pub wire: WireService,
+    pub holder: Holder,
     /// For the judge.
     pub service: Service,
+    /// `metadata.uid`.
+    pub uid: String,
 }
 
 /// All of it.
@@ -39,38 +42,59 @@ pub struct Stored {
 
 /// Reads it. The error is one line.
 pub async fn gather(client: &Client, ranges: Ranges) -> Result<Stored, String> {
-    let services: Api<DynamicObject> = {
-        let kind = GroupVersionKind::gvk("", "v1", "Service");
-        Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&kind, "services"))
-    };
-    // Addresses first: one that goes with its Service in between is no orphan, and one that comes is not missed.
-    let addresses = list::<IPAddress>(client).await?;
-    let (services, cidrs, cluster_ips, node_ports, namespaces) = tokio::try_join!(
-        pages(&services, "services"),
-        list::<ServiceCIDR>(client),
-        list::<ClusterIPPool>(client),
-        list::<NodePortPool>(client),
+    let (kept, pools, namespaces) = tokio::try_join!(
+        kept(client),
+        async { tokio::try_join!(list::<ClusterIPPool>(client), list::<NodePortPool>(client)) },
         list::<Namespace>(client),
     )?;
-    let services = services.unwrap_or_default();
-    let services = services.iter().map(known).collect::<Result<Vec<_>, _>>()?;
-    Stored::of(
-        ranges,
+    Stored::of(ranges, kept, pools, namespaces.as_deref())
+}
+
+/// The same without pools and namespaces: what kube-apiserver's own repair goes by.
+pub async fn gather_values(client: &Client, ranges: Ranges) -> Result<Stored, String> {
+    Stored::of(ranges, kept(client).await?, (None, None), None)
+}
+
+/// What holds values, and where there are any.
+#[derive(Debug)]
+pub struct Kept {
+    /// Every Service.
+    pub services: Vec<Known>,
+    /// Every IPAddress, if the server has such.
+    pub addresses: Option<Vec<IPAddress>>,
+    /// Every ServiceCIDR, if the server has such.
+    pub cidrs: Option<Vec<ServiceCIDR>>,
+    /// When it was read, in seconds since 1970.
+    pub now: i64,
+}
+
+async fn kept(client: &Client) -> Result<Kept, String> {
+    let kind = GroupVersionKind::gvk("", "v1", "Service");
+    let services: Api<DynamicObject> =
+        Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&kind, "services"));
+    // ServiceCIDRs after Services and IPAddresses after both: what is made in between is seen from its oldest part on.
+    let services = pages(&services, "services", |object| known(&object))
+        .await?
+        .unwrap_or_default();
+    let cidrs = list::<ServiceCIDR>(client).await?;
+    let addresses = list::<IPAddress>(client).await?;
+    Ok(Kept {
         services,
         addresses,
-        cidrs.as_deref(),
-        (cluster_ips, node_ports),
-        namespaces.as_deref(),
-        Timestamp::now().as_second(),
-    )
+        cidrs,
+        now: Timestamp::now().as_second(),
+    })
 }
 
 fn known(object: &DynamicObject) -> Result<Known, String> {
     let unreadable = |error: serde_json::Error| format!("cannot read a Service: {error}");
+    let uid = object.metadata.uid.clone().unwrap_or_default();
     let text = serde_json::to_string(object).map_err(unreadable)?;
+    let wire: WireService = serde_json::from_str(&text).map_err(unreadable)?;
     Ok(Known {
-        wire: serde_json::from_str(&text).map_err(unreadable)?,
+        holder: wire.holder(),
         service: Service::parse(&text).map_err(unreadable)?,
+        uid,
     })
 }
 
@@ -81,24 +105,40 @@ impl Stored {
     /// With the books of it.
     pub fn of(
         ranges: Ranges,
-        services: Vec<Known>,
-        addresses: Option<Vec<IPAddress>>,
-        cidrs: Option<&[ServiceCIDR]>,
+        kept: Kept,
         (cluster_ips, node_ports): Pools,
         namespaces: Option<&[Namespace]>,
-        seconds: i64,
     ) -> Result<Self, String> {
         let now = Instant::now();
         let (cluster_ips, node_ports) = (cluster_ips.as_deref(), node_ports.as_deref());
-        let mut ledger = ranges_and_pools(ranges, cidrs, cluster_ips, node_ports, now)?;
+        let mut ledger = ranges_and_pools(ranges, kept.cidrs.as_deref(), cluster_ips, node_ports, now)?;
         feed(&mut ledger, namespaces, now);
-        let holders = services.iter().filter_map(|known| known.wire.fact());
+        let holders = kept.services.iter().map(|known| known.holder.clone());
         ledger.replace_services(holders.collect(), now);
         Ok(Self {
             ledger,
-            services,
-            addresses,
-            now: seconds,
+            services: kept.services,
+            addresses: kept.addresses,
+            now: kept.now,
         })
+    }
+
+    /// `metadata.uid` of one of the objects; empty if it is not known.
+    pub fn uid(&self, subject: &Subject) -> String {
+        let uid = match subject {
+            Subject::Service(service) => {
+                let mut services = self.services.iter();
+                services
+                    .find(|known| known.holder.owner.service == *service)
+                    .map(|known| known.uid.clone())
+            }
+            Subject::IpAddress(name) => {
+                let mut addresses = self.addresses.iter().flatten();
+                addresses
+                    .find(|address| address.name_any() == *name)
+                    .and_then(kube::ResourceExt::uid)
+            }
+        };
+        uid.unwrap_or_default()
     }
 }

@@ -2,10 +2,9 @@
 
 use svcplane_webhook::service::{EXTERNAL_NAME, port_number};
 
-use super::addresses::{conflicts, object};
+use super::addresses::conflicts;
 use super::gather::{Known, Stored};
-use super::report::Finding;
-use crate::books::Booked as _;
+use super::report::{Finding, Subject};
 
 /// Everything that is wrong with them.
 pub fn findings(stored: &Stored) -> Vec<Finding> {
@@ -17,13 +16,11 @@ pub fn findings(stored: &Stored) -> Vec<Finding> {
 }
 
 fn of_service(stored: &Stored, known: &Known) -> Vec<Finding> {
-    let Some(holder) = known.wire.fact() else {
-        return Vec::new();
-    };
-    let (service, spec) = (holder.owner.service, &known.service.spec);
+    let (service, spec) = (&known.holder.owner.service, &known.service.spec);
     let mut findings = Vec::new();
-    let mut find =
-        |rule, field: String, message: String| findings.push(Finding::error(rule, object(&service), field, message));
+    let mut find = |rule, field: String, message: String| {
+        findings.push(Finding::error(rule, Subject::Service(service.clone()), field, message));
+    };
     let book = stored.ledger.node_ports();
     for (index, port) in spec.ports.iter().enumerate() {
         let Some(number) = port_number(port.node_port) else {
@@ -43,7 +40,7 @@ fn of_service(stored: &Stored, known: &Known) -> Vec<Finding> {
         }
         if let Err(refusal) = stored
             .ledger
-            .judge_node_port(&service, &known.service.metadata.labels, number)
+            .judge_node_port(service, &known.service.metadata.labels, number)
         {
             find("PoolBypassed", field, format!("{number} {refusal}"));
         }

@@ -1,8 +1,9 @@
 //! What was found, in words.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use svcplane_allocators::service::ServiceKey;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -13,6 +14,30 @@ pub enum Severity {
     Note,
 }
 
+/// What a finding is about. Shown as `Service shop/web`, `IPAddress 10.96.0.7`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The IPAddress of this name.
+    IpAddress(String),
+    /// A Service.
+    Service(ServiceKey),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IpAddress(name) => write!(f, "IPAddress {name}"),
+            Self::Service(service) => write!(f, "Service {service}"),
+        }
+    }
+}
+
+impl Serialize for Subject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// One fault of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,8 +46,8 @@ pub struct Finding {
     pub severity: Severity,
     /// Which rule is broken; where kube-apiserver's repair has an Event of it, that Event's reason.
     pub rule: &'static str,
-    /// `Service shop/web`, `IPAddress 10.96.0.7`.
-    pub object: String,
+    /// Whose fault it is.
+    pub object: Subject,
     /// Where it is.
     pub field: String,
     /// What is wrong.
@@ -31,20 +56,23 @@ pub struct Finding {
 
 impl Finding {
     /// A fault.
-    pub fn error(
-        rule: &'static str,
-        object: impl Into<String>,
-        field: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
+    pub fn error(rule: &'static str, object: Subject, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             rule,
-            object: object.into(),
+            object,
             field: field.into(),
             message: message.into(),
         }
     }
+}
+
+/// Those of the first reading, which is sorted, that the second one bears out, word for word: what changes meanwhile is no fault.
+pub fn borne_out(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
+    let borne_out = second
+        .into_iter()
+        .filter(|finding| first.binary_search(finding).is_ok());
+    borne_out.collect()
 }
 
 /// For people.

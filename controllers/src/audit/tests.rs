@@ -2,8 +2,9 @@ use serde_json::{Value, json};
 use svcplane_webhook::ledger::Ranges;
 use svcplane_webhook::service::Service;
 
-use super::gather::{Known, Stored};
+use super::gather::{Kept, Known, Stored};
 use super::*;
+use crate::wire::WireService;
 
 const NOW: i64 = 1_800_000_000;
 
@@ -33,7 +34,8 @@ fn with_port(name: &str, created: &str, address: &str, port: u16) -> Value {
 
 fn address(name: &str, service: &str, created: &str) -> Value {
     json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
-        "metadata": {"name": name, "creationTimestamp": created, "labels": {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
+        "metadata": {"name": name, "creationTimestamp": created, "labels":
+            {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": "IPv4"}},
         "spec": {"parentRef": {"group": "", "resource": "services", "namespace": "shop", "name": service}}})
 }
 
@@ -42,7 +44,8 @@ const LATE: &str = "2026-01-02T00:00:00Z";
 
 fn stored(services: &[Value], addresses: &[Value], pools: &[Value]) -> Stored {
     let known = services.iter().map(|object| Known {
-        wire: read(object),
+        holder: read::<WireService>(object).holder(),
+        uid: String::new(),
         service: Service::parse(&object.to_string()).unwrap(),
     });
     let cidr = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
@@ -52,24 +55,20 @@ fn stored(services: &[Value], addresses: &[Value], pools: &[Value]) -> Stored {
         ports: "30000-32767".parse().unwrap(),
     };
     let pools = (None, Some(pools.iter().map(read).collect()));
-    let addresses = addresses.iter().map(read).collect();
-    Stored::of(
-        ranges,
-        known.collect(),
-        Some(addresses),
-        Some(&[read(&cidr)]),
-        pools,
-        None,
-        NOW,
-    )
-    .unwrap()
+    let kept = Kept {
+        services: known.collect(),
+        addresses: Some(addresses.iter().map(read).collect()),
+        cidrs: Some(vec![read(&cidr)]),
+        now: NOW,
+    };
+    Stored::of(ranges, kept, pools, None).unwrap()
 }
 
 fn found(services: &[Value], addresses: &[Value], pools: &[Value]) -> Vec<(&'static str, String)> {
-    let findings = findings(&stored(services, addresses, pools));
+    let findings = service_findings(&stored(services, addresses, pools));
     findings
         .into_iter()
-        .map(|finding| (finding.rule, finding.object))
+        .map(|finding| (finding.rule, finding.object.to_string()))
         .collect()
 }
 
@@ -180,7 +179,7 @@ fn what_has_only_just_been_made_is_not_held_against_it() {
 fn the_report_counts_and_groups() {
     let services = [plain("a", EARLY, "10.97.0.7"), plain("b", EARLY, "10.97.0.8")];
     let addresses = [address("10.97.0.7", "a", EARLY), address("10.97.0.8", "b", EARLY)];
-    let findings = findings(&stored(&services, &addresses, &[]));
+    let findings = service_findings(&stored(&services, &addresses, &[]));
     assert_eq!(
         report::text(&findings, 2),
         "ClusterIPOutOfRange\n  Service shop/a: spec.clusterIPs[0]: 10.97.0.7 lies in no ServiceCIDR\n  Service shop/b: \

@@ -24,6 +24,7 @@ const STATES: [(&str, State); 5] = [
 pub struct BookCollector {
     ledger: SharedLedger,
     values: IntGaugeVec,
+    pools: IntGaugeVec,
     resting: IntGaugeVec,
     live: IntGaugeVec,
     stored: IntCounterVec,
@@ -42,6 +43,11 @@ impl BookCollector {
                 "svcplane_allocator_values",
                 "Values of each range by state, as this replica sees them.",
                 &["range", "state"],
+            )?,
+            pools: gauge(
+                "svcplane_allocator_pool_values",
+                "Values that each pool can give, by state, as this replica sees them.",
+                &["pool", "values", "state"],
             )?,
             resting: gauge(
                 "svcplane_allocator_resting",
@@ -63,10 +69,17 @@ impl BookCollector {
         })
     }
 
-    fn take<V: Value>(&self, book: &Book<V>, now: Instant) {
+    fn take<V: Value>(&self, book: &Book<V>, values: &str, now: Instant) {
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        for pool in book.pools().filter(|pool| pool.counts.capacity > 0) {
+            for (word, state) in STATES {
+                let labels = [&*pool.name, values, word];
+                self.pools.with_label_values(&labels).set(number(pool.counts[state]));
+            }
+        }
         for range in book.ranges(now) {
             for (word, state) in STATES {
-                let count = i64::try_from(range.counts[state]).unwrap_or(i64::MAX);
+                let count = number(range.counts[state]);
                 self.values.with_label_values(&[&*range.text, word]).set(count);
             }
             self.resting
@@ -77,11 +90,12 @@ impl BookCollector {
 
     fn read(&self, ledger: &Ledger, now: Instant) {
         self.values.reset();
+        self.pools.reset();
         self.resting.reset();
         let (addresses, ports) = (ledger.cluster_ips(), ledger.node_ports());
-        self.take(&addresses.ipv4, now);
-        self.take(&addresses.ipv6, now);
-        self.take(ports, now);
+        self.take(&addresses.ipv4, "IPv4", now);
+        self.take(&addresses.ipv6, "IPv6", now);
+        self.take(ports, "nodePort", now);
         for (kind, freshness) in ledger.freshness(now) {
             let live = i64::from(freshness == Freshness::Live);
             self.live.with_label_values(&[kind.as_str()]).set(live);
@@ -103,6 +117,7 @@ impl Collector for BookCollector {
     fn desc(&self) -> Vec<&Desc> {
         [
             self.values.desc(),
+            self.pools.desc(),
             self.resting.desc(),
             self.live.desc(),
             self.stored.desc(),
@@ -114,6 +129,7 @@ impl Collector for BookCollector {
         self.read(&self.ledger.lock(), Instant::now());
         [
             self.values.collect(),
+            self.pools.collect(),
             self.resting.collect(),
             self.live.collect(),
             self.stored.collect(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::ResourceExt as _;
 use kube::runtime::watcher::Event;
 use svcplane_webhook::ledger::SharedLedger;
@@ -63,15 +63,20 @@ impl Members {
     }
 }
 
-/// The Pods that answer. One that is going still does.
+/// The Pods that answer.
 fn serving(slice: &EndpointSlice) -> Vec<Arc<str>> {
-    let endpoints = slice.endpoints.iter().flatten().filter(|endpoint| {
+    let endpoints = serving_endpoints(slice);
+    let uids = endpoints.filter_map(|endpoint| endpoint.target_ref.as_ref()?.uid.as_deref());
+    uids.map(Into::into).collect()
+}
+
+/// Those of a slice that answer. One that is going still does.
+pub fn serving_endpoints(slice: &EndpointSlice) -> impl Iterator<Item = &Endpoint> {
+    slice.endpoints.iter().flatten().filter(|endpoint| {
         let conditions = endpoint.conditions.as_ref();
         let ready = conditions.and_then(|it| it.ready).unwrap_or(true);
         conditions.and_then(|it| it.serving).unwrap_or(ready)
-    });
-    let uids = endpoints.filter_map(|endpoint| endpoint.target_ref.as_ref()?.uid.as_deref());
-    uids.map(Into::into).collect()
+    })
 }
 
 #[cfg(test)]

@@ -21,33 +21,74 @@ const PAGE: u32 = 500;
 
 /// All objects of a kind; `None` if the server does not know it. The error is one line.
 pub async fn list<K: Booked>(client: &Client) -> Result<Option<Vec<K>>, String> {
-    pages(&Api::all(client.clone()), K::KIND.as_str()).await
+    pages(&Api::all(client.clone()), K::KIND.as_str(), Ok).await
 }
 
-/// The same of an API, for which there are words.
-pub async fn pages<K>(api: &Api<K>, what: &str) -> Result<Option<Vec<K>>, String>
+/// The same of an API, for which there are words. `read`: what is kept of an object.
+pub async fn pages<K, T>(
+    api: &Api<K>,
+    what: &str,
+    read: impl Fn(K) -> Result<T, String>,
+) -> Result<Option<Vec<T>>, String>
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    match listed(api, ListParams::default()).await {
-        Ok(objects) => Ok(Some(objects)),
-        Err(Failure::NotFound) => Ok(None),
-        Err(failure) => Err(format!("cannot read {what}: {failure}")),
+    let mut objects = Vec::new();
+    let all = each(api, ListParams::default(), |object| {
+        objects.push(read(object).map_err(Unread::Object)?);
+        Ok(())
+    });
+    match all.await {
+        Ok(()) => Ok(Some(objects)),
+        Err(Unread::Api(Failure::NotFound)) => Ok(None),
+        Err(Unread::Api(failure)) => Err(format!("cannot read {what}: {failure}")),
+        Err(Unread::Object(why)) => Err(why),
     }
 }
 
-/// What these parameters select, page by page.
+/// What these parameters select.
 pub async fn listed<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, Failure>
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let (mut objects, mut params) = (Vec::new(), params.limit(PAGE));
+    let mut objects = Vec::new();
+    each(api, params, |object| {
+        objects.push(object);
+        Ok::<_, Failure>(())
+    })
+    .await?;
+    Ok(objects)
+}
+
+enum Unread {
+    Api(Failure),
+    Object(String),
+}
+
+impl From<Failure> for Unread {
+    fn from(failure: Failure) -> Self {
+        Self::Api(failure)
+    }
+}
+
+/// Hands over what these parameters select, page by page.
+async fn each<K, E: From<Failure>>(
+    api: &Api<K>,
+    params: ListParams,
+    mut take: impl FnMut(K) -> Result<(), E>,
+) -> Result<(), E>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = params.limit(PAGE);
     loop {
         let page = call(LIMIT, api.list(&params)).await?;
-        objects.extend(page.items);
+        for object in page.items {
+            take(object)?;
+        }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
-            None => return Ok(objects),
+            None => return Ok(()),
         }
     }
 }

@@ -77,9 +77,8 @@ impl BookWatches {
             NAME,
             Api::<EndpointSlice>::namespaced(self.client.clone(), &service.namespace),
             Selection {
-                style: self.style,
                 labels: Some(format!("{SERVICE_NAME_LABEL}={}", service.name)),
-                fields: None,
+                ..Selection::all(self.style)
             },
             self.metrics.watch(NAME),
             Readiness::new(NAME),
@@ -95,11 +94,7 @@ impl BookWatches {
         let watch = watch::run(
             name,
             Api::<K>::all(self.client.clone()),
-            Selection {
-                style: self.style,
-                labels: None,
-                fields: None,
-            },
+            Selection::all(self.style),
             self.metrics.watch(name),
             ready.clone(),
             pulse.clone(),

@@ -9,7 +9,8 @@ use super::topology::{self, Refusal, Zones};
 use super::wanted::Wanted;
 use crate::endpoints::{TRIGGER_TIME_ANNOTATION, annotate, handed_on};
 use crate::model::{
-    Distribution, Endpoint, IpFamily, Labels, Manager, OwnerReference, PodName, Service, Slice, SliceContent, Timestamp,
+    Distribution, Endpoint, IpFamily, Labels, Manager, OwnerReference, PodName, Service, Slice, SliceContent,
+    Timestamp, fitted,
 };
 
 /// Label that names a slice's Service.
@@ -220,7 +221,7 @@ fn new_slice(
         finalizers: Vec::new(),
         owner_references: vec![owner],
         ports: batch.ports,
-        endpoints: batch.endpoints.into_iter().map(Endpoint::Pod).collect(),
+        endpoints: fitted(batch.endpoints.into_iter().map(Endpoint::Pod)),
     }
 }
 
@@ -231,7 +232,7 @@ fn rewritten(slice: &Slice, labels: &Labels, batch: Batch, trigger: Option<Times
         labels: labels.clone(),
         annotations: annotated(before.annotations.clone(), trigger),
         ports: batch.ports,
-        endpoints: batch.endpoints.into_iter().map(Endpoint::Pod).collect(),
+        endpoints: fitted(batch.endpoints.into_iter().map(Endpoint::Pod)),
         service: Arc::clone(&before.service),
         manager: before.manager,
         family: before.family,

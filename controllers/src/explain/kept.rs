@@ -16,6 +16,7 @@ use crate::model::{Manager, ServiceType, Slice, SliceContent, Subset};
 /// Why nobody else keeps what the apiserver writes for `default/kubernetes`.
 pub(super) const APISERVERS: &str = "the apiserver keeps it itself";
 /// Of slices that a controller once made for `default/kubernetes`.
+pub(super) const CANARYS: &str = "made for a canary: a built-in controller lives, or did";
 const NOBODYS: &str = "the apiserver keeps another one for this Service; nobody removes this one";
 /// Differences named of one object.
 const NAMED: usize = 8;
@@ -99,6 +100,9 @@ impl Kept {
         let stored = stored(objects, Manager::Selector);
         if objects.key.is_apiservers_own() {
             return left_alone(&stored, NOBODYS);
+        }
+        if service.is_canary() {
+            return left_alone(&stored, CANARYS);
         }
         if !service.is_followed() {
             let why = "made from a selector that the Service no longer has; nobody removes it";

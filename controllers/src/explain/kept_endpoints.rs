@@ -1,6 +1,6 @@
 //! The Endpoints as they should be, beside those that are stored.
 
-use super::kept::{APISERVERS, Compared, State, limited, unknown};
+use super::kept::{APISERVERS, CANARYS, Compared, State, limited, unknown};
 use super::listing::Listing;
 use super::objects::{LIST_PODS, Objects};
 use crate::endpoints::{Operation as Write, Reason, decide};
@@ -44,6 +44,8 @@ fn not_kept(objects: &Objects) -> Option<String> {
     let service = &objects.service;
     let why = if objects.key.is_apiservers_own() {
         APISERVERS
+    } else if service.is_canary() {
+        CANARYS
     } else if service.kind == ServiceType::ExternalName {
         "an ExternalName Service has no endpoints"
     } else if service.selector.is_none() {

@@ -52,7 +52,7 @@ fn miss(key: &ObjectKey, why: String) -> Miss {
 
 /// What is wrong if letter case is, or else one label; `alone`: the Service matches nobody.
 fn near_miss(selector: &Labels, labels: &Labels, alone: bool) -> Option<String> {
-    let wrong = selector.iter().filter(|(key, value)| labels.get(*key) != Some(*value));
+    let wrong = selector.iter().filter(|(key, value)| labels.get(key) != Some(*value));
     let (mut slips, mut others) = (Vec::new(), Vec::new());
     for (key, wanted) in wrong {
         match slip(key, wanted, labels) {

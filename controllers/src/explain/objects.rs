@@ -89,6 +89,23 @@ pub struct SeenPod {
 }
 
 impl Objects {
+    /// As far as the controllers look at it, which is all known; without what people want to know besides.
+    pub fn all_read(key: ObjectKey, service: Arc<Service>, snapshot: Snapshot) -> Self {
+        Self {
+            key,
+            full: core::Service::default(),
+            service,
+            snapshot,
+            pods: Some(BTreeMap::new()),
+            elsewhere: None,
+            slices: Some(Vec::new()),
+            services: None,
+            endpoints_read: true,
+            nodes_read: true,
+            unread: Vec::new(),
+        }
+    }
+
     /// Reads all of it. The error is one line.
     pub fn read(texts: Texts) -> Result<Self, String> {
         let (mut index, mut interner) = (Index::default(), Interner::default());

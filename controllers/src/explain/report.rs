@@ -15,6 +15,7 @@ use super::named_ports::NamedPorts;
 use super::objects::Objects;
 use super::pods::{self, SeenAs};
 use super::proxy::{self, Proxied};
+use super::values::Allocation;
 use crate::loadbalancer::Choice;
 
 /// The report. Programs read it as JSON. `null` = not known, because something may not be read.
@@ -28,6 +29,8 @@ pub struct Report {
     pub load_balancer_address: Option<Choice>,
     /// Ports that lead to a name which none of its Pods has.
     pub unresolved_ports: Vec<String>,
+    /// Where its values are from; put in by whoever has read the pools and all that holds values.
+    pub allocation: Option<Allocation>,
     /// The Pods that it matches.
     pub pods: Option<Vec<SeenAs>>,
     /// Pods that it nearly matches.
@@ -127,6 +130,7 @@ impl Report {
             service: about(objects),
             load_balancer_address: None,
             unresolved_ports: ports.nowhere(),
+            allocation: None,
             pods,
             near_misses_everywhere: objects.elsewhere.is_some(),
             near_misses: misses::near(objects),

@@ -8,6 +8,7 @@ use super::objects::{GET_ENDPOINTS, LIST_PODS, LIST_SLICES, no_permission};
 use super::pods::{Mark, NOT_KNOWN, SeenAs, Verdict};
 use super::report::{About, Report};
 use super::style::{Colour, Style};
+use super::values::{Allocation, Origin, PoolSaid};
 use crate::loadbalancer::Choice;
 
 mod readers;
@@ -26,6 +27,7 @@ pub fn render(report: &Report, style: Style) -> String {
     screen.service(report);
     let address = report.load_balancer_address.as_ref();
     screen.list("LoadBalancer address", address.map(Choice::lines).unwrap_or_default());
+    screen.allocation(report.allocation.as_ref());
     screen.pods(report);
     screen.objects("Endpoints", report.endpoints.as_deref(), GET_ENDPOINTS, &report.service);
     screen.objects(
@@ -119,6 +121,19 @@ impl Screen {
         if let Some(class) = &about.load_balancer_class {
             self.line(&format!("  loadBalancerClass {class}"));
         }
+    }
+
+    fn allocation(&mut self, allocation: Option<&Allocation>) {
+        let Some(Allocation { values, pools, notes }) = allocation else {
+            return;
+        };
+        let origin = |it: &Origin| format!("{}  {}; {}", it.value, it.place, it.written);
+        let said = |it: &PoolSaid| format!("{} {} ({})  {}", it.kind, it.name, it.values, it.said);
+        self.list(
+            "Values",
+            values.iter().map(origin).chain(notes.iter().cloned()).collect(),
+        );
+        self.list("Pools", pools.iter().map(said).collect());
     }
 
     fn pods(&mut self, report: &Report) {

@@ -157,9 +157,8 @@ impl LoadBalancers {
                 K::NAME,
                 Api::<K>::all(this.client.clone()),
                 Selection {
-                    style,
-                    labels: None,
                     fields,
+                    ..Selection::all(style)
                 },
                 this.watches.watch(K::NAME),
                 ready,

@@ -1,7 +1,6 @@
 //! Names, versions and times.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -155,9 +154,6 @@ impl fmt::Display for Timestamp {
         )
     }
 }
-
-/// Labels or annotations, in key order.
-pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
 /// A transport protocol of a Service port, container port or endpoint port. An absent one is TCP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

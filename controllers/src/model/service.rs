@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use super::{Labels, ObjectKey, Protocol, Revision, Timestamp, Uid};
 
+/// Services with this label are left alone by the endpoint controllers: they show whether the built-in ones live.
+pub const CANARY_LABEL: &str = "svcplane.io/canary";
+
 /// A Service as the endpoint controllers see it.
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the API")]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +48,12 @@ pub struct Service {
 impl Service {
     /// Whether Pods decide what is listed for it.
     pub fn is_followed(&self) -> bool {
-        self.kind != ServiceType::ExternalName && self.selector.is_some()
+        self.kind != ServiceType::ExternalName && self.selector.is_some() && !self.is_canary()
+    }
+
+    /// Whether it shows if built-in controllers live: they alone make something for it.
+    pub fn is_canary(&self) -> bool {
+        self.labels.contains_key(CANARY_LABEL)
     }
 
     /// The families that slices are made for, the primary one first.

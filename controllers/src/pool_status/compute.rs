@@ -54,18 +54,21 @@ impl Facts {
     }
 
     fn exhausted(&self) -> Holds {
-        let has_some = self.numbers.iter().any(|numbers| numbers.total > 0);
-        let is_empty = self
-            .numbers
-            .iter()
-            .any(|numbers| numbers.total > 0 && numbers.available == 0);
-        if has_some && is_empty {
-            Holds::of(
-                "Exhausted",
-                true,
-                "NoneAvailable",
-                "every value is used or reserved".into(),
-            )
+        let (mut none, mut full) = (false, false);
+        for numbers in &self.numbers {
+            none |= numbers.total == 0;
+            full |= numbers.total > 0 && numbers.available == 0;
+        }
+        if self.disabled {
+            Holds::of("Exhausted", false, "Disabled", String::new())
+        } else if full {
+            let message = "every value is used or reserved".into();
+            Holds::of("Exhausted", true, "NoneAvailable", message)
+        } else if none {
+            let message =
+                "no value can be given: they lie in no range of the cluster that is ready, or older pools have them"
+                    .into();
+            Holds::of("Exhausted", true, "NoValues", message)
         } else {
             Holds::of("Exhausted", false, "Available", String::new())
         }
@@ -200,7 +203,13 @@ mod tests {
             facts(Mode::Active, &[part(4, 4, 0), part(9, 0, 0)])[2],
             "Exhausted=True NoneAvailable"
         );
-        assert_eq!(facts(Mode::Active, &[part(0, 0, 0)])[2], "Exhausted=False Available");
+        // As when its ServiceCIDR is gone.
+        assert_eq!(facts(Mode::Active, &[part(0, 0, 0)])[2], "Exhausted=True NoValues");
+        assert_eq!(
+            facts(Mode::Active, &[part(0, 0, 0), part(9, 0, 0)])[2],
+            "Exhausted=True NoValues"
+        );
+        assert_eq!(facts(Mode::Disabled, &[part(0, 0, 0)])[2], "Exhausted=False Disabled");
         assert_eq!(facts(Mode::Disabled, &[part(0, 0, 0)])[0], "Ready=False Disabled");
         let mut odd = part(4, 0, 0);
         odd.outside = Some("10.9.9.9".into());

@@ -9,6 +9,7 @@ use svcplane_allocators::pools::{Mode, PoolTerms};
 use svcplane_allocators::value::Value;
 use svcplane_webhook::ledger::Ledger;
 
+use super::replicas::Replica;
 use crate::loadbalancer::Desk;
 
 /// Ranges and pools.
@@ -19,6 +20,9 @@ pub struct Report {
     pub ranges: Vec<Filled>,
     /// Pools of all kinds; one of two families twice.
     pub pools: Vec<FilledPool>,
+    /// What each replica keeps in memory, if they were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Vec<Replica>>,
 }
 
 /// How full something is.
@@ -66,7 +70,7 @@ pub struct FilledPool {
 
 impl Report {
     /// Of these books.
-    pub fn of(ledger: &Ledger, desk: Option<&Desk>) -> Self {
+    pub fn of(ledger: &Ledger, desk: Option<&Desk>, replicas: Option<Vec<Replica>>) -> Self {
         let (addresses, ports) = (ledger.cluster_ips(), ledger.node_ports());
         let mut ranges = filled(&addresses.ipv4, "IPv4");
         ranges.extend(filled(&addresses.ipv6, "IPv6"));
@@ -96,7 +100,11 @@ impl Report {
             pools.extend(view.map(|view| of_pool("NodePortPool", &pool.terms, view, "nodePort")));
         }
         pools.extend(desk.into_iter().flat_map(of_load_balancers));
-        Self { ranges, pools }
+        Self {
+            ranges,
+            pools,
+            replicas,
+        }
     }
 }
 

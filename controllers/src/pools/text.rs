@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::replicas::Answer;
 use super::report::{Filled, FilledPool, Report};
 use super::who::Who;
 use crate::explain::Style;
@@ -39,7 +40,39 @@ pub fn report(report: &Report, style: Style) -> String {
             out.push_str("  none\n");
         }
     }
+    if let Some(replicas) = &report.replicas {
+        out.push_str("\nIn memory, of each replica\n");
+        for replica in replicas {
+            let _ = writeln!(out, "  {}  {}", replica.address, in_memory(&replica.answer));
+        }
+        if replicas.is_empty() {
+            out.push_str("  no replica serves the webhook\n");
+        }
+    }
     out
+}
+
+/// What is in the memory of one replica.
+fn in_memory(answer: &Answer) -> String {
+    let memory = match answer {
+        Answer::Memory(memory) => memory,
+        Answer::Error(error) => return format!("did not answer: {error}"),
+    };
+    let parts = memory.iter().filter(|kept| kept.pending + kept.quarantined > 0);
+    let parts: Vec<String> = parts
+        .map(|kept| {
+            let what = match &kept.values {
+                Some(values) => format!("pool {} ({values})", kept.name),
+                None => kept.name.clone(),
+            };
+            format!("{what}: {} pending, {} quarantined", kept.pending, kept.quarantined)
+        })
+        .collect();
+    if parts.is_empty() {
+        "nothing pending or quarantined".to_owned()
+    } else {
+        parts.join("; ")
+    }
 }
 
 fn line(out: &mut String, filled: &Filled, width: usize, style: Style, note: &str) {
@@ -113,6 +146,10 @@ fn notes(pool: &FilledPool) -> String {
 /// One value.
 pub fn who(who: &Who) -> String {
     let mut out = match (who.state, who.services.as_slice()) {
+        ("withheld", _) => {
+            let what = who.withheld.as_deref().unwrap_or_default();
+            format!("{} is {what}: no Service is given it", who.value)
+        }
         ("outside", _) => format!("{} lies in no range of this cluster", who.value),
         (_, [only]) => format!("{} is used by Service {only}", who.value),
         ("used", []) => format!("{} is used: it has an IPAddress", who.value),
@@ -159,6 +196,7 @@ mod tests {
         let known = |state, services: &[&str]| Who {
             value: "10.96.0.7".into(),
             state,
+            withheld: None,
             services: services.iter().map(ToString::to_string).collect(),
             ip_address_of: services.first().map(ToString::to_string),
             reserved_for: None,

@@ -38,8 +38,11 @@ impl FromStr for Wanted {
 pub struct Who {
     /// The value.
     pub value: String,
-    /// `free`, `used`, `reserved`, or `outside` of every range.
+    /// `free`, `used`, `reserved`, `withheld` (an address that no Service is given), or `outside` of every range.
     pub state: &'static str,
+    /// What it is to a range, if it is withheld.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
     /// The Services that list it, the oldest first; more than one is a conflict.
     pub services: Vec<String>,
     /// The Service that its IPAddress names.
@@ -88,15 +91,30 @@ fn balanced(balancers: &Balancers, address: IpAddr) -> Option<Who> {
         ip_address_of: None,
         reserved_for: reserved_for.map(ToString::to_string),
         pool: pool.map(|pool| pool.terms.name.to_string()),
+        withheld: None,
     })
+}
+
+/// What an address is to the CIDR that withholds it.
+fn role(value: &str, cidr: &str) -> String {
+    let (network, _) = cidr.split_once('/').unwrap_or((cidr, ""));
+    let role = match (value == network, value.contains(':')) {
+        (true, false) => "network address",
+        (true, true) => "subnet-router address",
+        (false, _) => "broadcast address",
+    };
+    format!("the {role} of {cidr}")
 }
 
 fn who<V: Value>(book: &Book<V>, value: V) -> Who {
     let holding = book.holding(value);
+    let withheld = book.withheld_by(value);
     Who {
         value: value.to_string(),
+        withheld: withheld.as_ref().map(|cidr| role(&value.to_string(), cidr)),
         state: match holding.state {
             State::Used => "used",
+            _ if withheld.is_some() => "withheld",
             _ if !book.is_in_range(value) => "outside",
             State::Reserved => "reserved",
             State::Free | State::Pending | State::Quarantined => "free",
@@ -110,6 +128,11 @@ fn who<V: Value>(book: &Book<V>, value: V) -> Who {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use svcplane_webhook::ledger::Ranges;
+
+    use super::super::text;
     use super::*;
 
     #[test]
@@ -120,6 +143,39 @@ mod tests {
         }
         for wrong in ["", "0", "65536", "10.96.0", "web"] {
             assert!(wrong.parse::<Wanted>().is_err_and(|it| it.contains("30080")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_nobody_is_given_is_called_by_its_name() {
+        let ranges = Ranges {
+            cidrs: ["10.96.0.0/24", "fd00:10::/112"]
+                .map(|cidr| cidr.parse().unwrap())
+                .into(),
+            ports: "30000-32767".parse().unwrap(),
+        };
+        let now = Instant::now();
+        let mut ledger = Ledger::new(ranges, now);
+        ledger.without_objects(now);
+        let table = [
+            (
+                "10.96.0.0",
+                "10.96.0.0 is the network address of 10.96.0.0/24: no Service is given it",
+            ),
+            (
+                "10.96.0.255",
+                "10.96.0.255 is the broadcast address of 10.96.0.0/24: no Service is given it",
+            ),
+            (
+                "fd00:10::",
+                "fd00:10:: is the subnet-router address of fd00:10::/112: no Service is given it",
+            ),
+            ("fd00:10::ffff", "fd00:10::ffff is free"),
+            ("10.96.0.7", "10.96.0.7 is free"),
+            ("10.97.0.0", "10.97.0.0 lies in no range of this cluster"),
+        ];
+        for (value, words) in table {
+            assert_eq!(text::who(&find(&ledger, None, value.parse().unwrap())), words);
         }
     }
 }

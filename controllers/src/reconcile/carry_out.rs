@@ -17,7 +17,7 @@ use super::{Desk, SLICES_ACTION, regarding};
 use crate::controller::Controller;
 use crate::endpointslice::{Operation, Plan, name};
 use crate::index::{DeleteEnd, Snapshot};
-use crate::metrics::CONTENT;
+use crate::metrics::{CONTENT, slice_reason};
 use crate::model::{Interner, IpFamily, ObjectKey, Revision, Slice, SliceContent, Uid};
 
 /// Slices of one Service that are written at the same time.
@@ -159,7 +159,7 @@ impl Write {
         let limit = match desk.open() {
             Ok(limit) => limit,
             Err(closed) => {
-                return Synced::closed(closed, || {
+                return Synced::closed(closed, slice_reason(verb), || {
                     tracing::info!(slice = %key, verb, change = %Shown(&self), "would write (observe mode)");
                 });
             }

@@ -179,10 +179,10 @@ fn closed_to(
     closed: crate::gate::Closed,
     key: &ObjectKey,
     verb: &str,
-    reason: &str,
+    reason: &'static str,
     change: impl FnOnce() -> Change,
 ) -> Synced {
-    Synced::closed(closed, || {
+    Synced::closed(closed, reason, || {
         tracing::info!(endpoints = %key, verb, reason, change = %change(), "would write (observe mode)");
     })
 }

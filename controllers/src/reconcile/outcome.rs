@@ -5,6 +5,7 @@ use std::time::Duration;
 use svcplane_runtime::api::Failure;
 use svcplane_runtime::queue::Outcome;
 
+use crate::drift::WRITE_FAILED;
 use crate::gate::Closed;
 use crate::index::WriteEnd;
 use crate::model::Version;
@@ -16,8 +17,8 @@ pub(super) enum Synced {
     Skipped,
     /// If one object was written, at which version.
     Written(Option<Version>),
-    /// So many writes, that the mode does not allow.
-    Planned(usize),
+    /// Writes that the mode does not allow: why each was found necessary.
+    Planned(Vec<&'static str>),
     Failed(Failure),
     NotLeading,
 }
@@ -45,18 +46,19 @@ impl Synced {
             Self::NotLeading => 4,
             Self::Failed(_) => 5,
         };
-        match (&self, &other) {
-            (Self::Planned(one), Self::Planned(more)) => Self::Planned(one + more),
-            _ if rank(&other) > rank(&self) => other,
-            _ => self,
+        match (self, other) {
+            (Self::Planned(one), Self::Planned(more)) => Self::Planned([one, more].concat()),
+            (one, other) if rank(&other) > rank(&one) => other,
+            (one, _) => one,
         }
     }
 
-    /// Writes that the mode does not allow.
-    pub fn planned(&self) -> usize {
+    /// Why objects differ now from what they should be, one reason each.
+    pub fn differences(&self) -> &[&'static str] {
         match self {
-            Self::Planned(writes) => *writes,
-            _ => 0,
+            Self::Planned(reasons) => reasons,
+            Self::Failed(_) => &[WRITE_FAILED],
+            _ => &[],
         }
     }
 
@@ -76,11 +78,11 @@ impl Synced {
     }
 
     /// A write that the gate does not let through.
-    pub fn closed(closed: Closed, say: impl FnOnce()) -> Self {
+    pub fn closed(closed: Closed, reason: &'static str, say: impl FnOnce()) -> Self {
         match closed {
             Closed::Observing => {
                 say();
-                Self::Planned(1)
+                Self::Planned(vec![reason])
             }
             Closed::NotLeading => Self::NotLeading,
         }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::outgoing::is_subsets_text;
 use super::{WireTarget, meta, nullable};
 use crate::model::{
-    Address, EndpointPort, EndpointsObject, Interner, Labels, ObjectKey, Protocol, Revision, Subset, Uid,
+    Address, EndpointPort, EndpointsObject, Interner, Labels, ObjectKey, Protocol, Revision, Subset, Uid, fitted,
 };
 
 /// An Endpoints object. The API type is frozen (KEP-4974), so these are all its fields.
@@ -124,10 +124,7 @@ impl ParsedEndpoints {
             annotations: kept.annotations,
             finalizers: kept.finalizers,
             owner_references: kept.owner_references,
-            subsets: subsets
-                .into_iter()
-                .map(|subset| read_subset(subset, interner))
-                .collect(),
+            subsets: fitted(subsets.into_iter().map(|subset| read_subset(subset, interner))),
         }
     }
 }
@@ -185,27 +182,18 @@ fn same_address(wire: &WireAddress, known: &Address) -> bool {
 }
 
 fn read_subset(subset: WireSubset, interner: &mut Interner) -> Subset {
+    let mut read = |all: Vec<WireAddress>| fitted(all.into_iter().map(|address| read_address(address, interner)));
+    let (addresses, not_ready_addresses) = (read(subset.addresses), read(subset.not_ready_addresses));
+    let ports = subset.ports.into_iter().map(|port| EndpointPort {
+        name: interner.get(&port.name),
+        port: port.port,
+        protocol: Protocol::parse(&port.protocol),
+        app_protocol: port.app_protocol.map(|text| interner.get(&text)),
+    });
     Subset {
-        addresses: subset
-            .addresses
-            .into_iter()
-            .map(|address| read_address(address, interner))
-            .collect(),
-        not_ready_addresses: subset
-            .not_ready_addresses
-            .into_iter()
-            .map(|address| read_address(address, interner))
-            .collect(),
-        ports: subset
-            .ports
-            .into_iter()
-            .map(|port| EndpointPort {
-                name: interner.get(&port.name),
-                port: port.port,
-                protocol: Protocol::parse(&port.protocol),
-                app_protocol: port.app_protocol.map(|text| interner.get(&text)),
-            })
-            .collect(),
+        addresses,
+        not_ready_addresses,
+        ports: fitted(ports),
     }
 }
 

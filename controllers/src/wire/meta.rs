@@ -9,7 +9,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::nullable;
-use crate::model::{Interner, Labels, ObjectKey, OwnerReference, Revision, Timestamp, Uid};
+use crate::model::{Interner, Labels, ObjectKey, OwnerReference, Revision, Timestamp, Uid, fitted};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -183,13 +183,8 @@ pub(super) fn kept(meta: ObjectMeta, interner: &mut Interner) -> Kept {
         generate_name: meta.generate_name.map(Into::into),
         labels: pairs(meta.labels, interner),
         annotations: pairs(meta.annotations, interner),
-        finalizers: meta
-            .finalizers
-            .unwrap_or_default()
-            .into_iter()
-            .map(Into::into)
-            .collect(),
-        owner_references: owners.into_iter().map(owner).collect(),
+        finalizers: fitted(meta.finalizers.unwrap_or_default().into_iter().map(Into::into)),
+        owner_references: fitted(owners.into_iter().map(owner)),
     }
 }
 

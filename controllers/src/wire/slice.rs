@@ -12,7 +12,7 @@ use super::{WireTarget, meta, nullable};
 use crate::endpointslice::{MANAGED_BY_LABEL, SERVICE_NAME_LABEL};
 use crate::model::{
     Conditions, Endpoint, Extra, Hints, Interner, IpFamily, Manager, ObjectKey, OtherEndpoint, PodEndpoint, Protocol,
-    Slice, SliceContent, SlicePort,
+    Slice, SliceContent, SlicePort, fitted,
 };
 
 /// An EndpointSlice.
@@ -98,11 +98,8 @@ impl WireSlice {
         };
         let mut ports: Vec<SlicePort> = self.ports.into_iter().map(|port| read_port(port, interner)).collect();
         ports.sort_unstable();
-        let endpoints = self
-            .endpoints
-            .into_iter()
-            .map(|endpoint| read_endpoint(endpoint, manager, &key, interner))
-            .collect();
+        let endpoints = self.endpoints.into_iter();
+        let endpoints = fitted(endpoints.map(|endpoint| read_endpoint(endpoint, manager, &key, interner)));
         let terminating = self.metadata.deletion_timestamp.is_some();
         let kept = meta::kept(self.metadata, interner);
         Some(Slice {

@@ -180,6 +180,17 @@ fn whole_endpoints() -> serde_json::Value {
     })
 }
 
+#[test]
+fn what_is_kept_of_subsets_has_no_spare_room() {
+    let mut value = whole_endpoints();
+    let one = value["subsets"][0]["addresses"][0].clone();
+    value["subsets"][0]["addresses"] = serde_json::Value::Array(vec![one; 10]);
+    let subsets = endpoints(value).subsets;
+    assert_eq!(subsets.capacity(), subsets.len());
+    assert_eq!((subsets[0].addresses.len(), subsets[0].addresses.capacity()), (10, 10));
+    assert_eq!(subsets[0].ports.capacity(), subsets[0].ports.len());
+}
+
 /// The text is what kube-apiserver 1.36 sends: its order of fields is the one that we write.
 #[test]
 fn an_echo_repeats_what_was_written_word_for_word() {

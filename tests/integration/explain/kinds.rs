@@ -35,6 +35,9 @@ Service {ns}/web  ClusterIP {ip}
   selector app={ns}
   port http 80/TCP -> 8080
 
+Values
+  {ip}  in no pool, in the upper band of 10.96.0.0/16; named in no request: chosen at admission, as by svcplane, or by the apiserver
+
 Pods
   in      p1  10.1.0.1 on node-1
           Endpoints, IPv4 slices: ready -> http:8080/TCP

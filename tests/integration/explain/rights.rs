@@ -98,7 +98,9 @@ async fn without_svcplane_and_with_few_rights() {
     let discovery = json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]});
     let rules = json!([
         core(&["services", "endpoints"], "get"),
-        core(&["services", "pods", "nodes"], "list"),
+        core(&["services", "pods", "nodes", "namespaces"], "list"),
+        {"apiGroups": ["networking.k8s.io"], "resources": ["servicecidrs", "ipaddresses"], "verbs": ["list"]},
+        {"apiGroups": ["svcplane.io"], "resources": ["clusterippools", "nodeportpools"], "verbs": ["list"]},
         discovery
     ]);
     grant(&cluster, "reader", None, rules).await;
@@ -129,7 +131,7 @@ async fn without_svcplane_and_with_few_rights() {
     grant(&cluster, "guest", Some(&namespace), rules).await;
     let guest = cluster.kubeconfig_for("guest");
     let told = run_when(&guest, &[&key], |ran| {
-        ran.code == 0 && section(&ran.stdout, "Not read").len() == 3
+        ran.code == 0 && section(&ran.stdout, "Not read").len() == 4
     })
     .await;
     let want = [
@@ -140,7 +142,12 @@ async fn without_svcplane_and_with_few_rights() {
         ),
         "Nodes: missing permission: list on nodes".to_owned(),
     ];
-    assert_eq!(section(&told.stdout, "Not read"), want);
+    let unread = section(&told.stdout, "Not read");
+    assert_eq!(unread[..3], want);
+    assert!(
+        unread[3].starts_with("where its values are from: cannot read "),
+        "{unread:?}"
+    );
     let pods = [
         "?       p1  10.1.0.1 on node-1",
         "Endpoints: ready -> http:8080/TCP",
@@ -176,7 +183,7 @@ async fn without_svcplane_and_with_few_rights() {
     grant(&cluster, "outsider", Some(&namespace), rules).await;
     let outsider = cluster.kubeconfig_for("outsider");
     let told = run_when(&outsider, &[&key], |ran| {
-        ran.code == 0 && section(&ran.stdout, "Not read").len() == 3
+        ran.code == 0 && section(&ran.stdout, "Not read").len() == 4
     })
     .await;
     let pods = ["not known (no permission to list pods)"];

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt};
@@ -10,7 +9,6 @@ use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
-use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -18,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::addresses::{Addresses, Pin};
 use super::status;
 use super::step::{self, Ending, Known, Step};
-use super::{Key, Node};
+use super::{Key, Node, Readiness};
 
 /// Writes in flight at once.
 const IN_FLIGHT: usize = 16;
@@ -47,7 +45,7 @@ pub(super) struct Loop {
     pub ending: Ending,
     pub pins: Vec<Pin>,
     pub addresses: Addresses,
-    pub failing: Arc<Mutex<HashSet<Key>>>,
+    pub failing: Readiness,
     /// Pods whose readiness a test has just changed.
     pub nudges: mpsc::Receiver<Key>,
 }
@@ -181,7 +179,7 @@ impl State {
     fn forget(&mut self, key: &Key) {
         self.pods.remove(key);
         self.config.addresses.release(key, &self.config.pins);
-        self.config.failing.lock().remove(key);
+        self.config.failing.forget(key);
     }
 
     fn is_ours(&self, node: &str) -> bool {
@@ -238,7 +236,7 @@ impl State {
         let tracked = self.pods.get(key)?;
         let known = Known {
             terminating_since: tracked.terminating_since,
-            failing: self.config.failing.lock().contains(key),
+            failing: self.config.failing.fails(key),
         };
         let step = step::next(&tracked.pod, known, self.config.ending, Instant::now(), |n| {
             self.is_ours(n)
@@ -291,7 +289,7 @@ impl State {
                     // Used up: the Pod stays Pending, as on a real Node.
                     self.config.addresses.of(key).ok()?
                 };
-                let failing = self.config.failing.lock().contains(key);
+                let failing = self.config.failing.fails(key);
                 Request::Status(status::running(pod, node.address, &addresses, !failing))
             }
             Step::Ready(ready) => Request::Status(status::readiness(pod, *ready)),

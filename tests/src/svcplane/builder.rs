@@ -43,6 +43,21 @@ impl Builder {
         }
     }
 
+    /// A command with no flags yet.
+    pub(crate) fn bare(command: &str) -> Self {
+        Self {
+            command: vec![command.into()],
+            flags: Vec::new(),
+            ..Self::new()
+        }
+    }
+
+    /// The name of its log files.
+    pub(crate) fn replica_named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// As `admin` of this cluster.
     #[must_use]
     pub fn cluster(self, cluster: &Cluster) -> Self {

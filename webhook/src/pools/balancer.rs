@@ -145,7 +145,7 @@ impl ServedPool {
     /// Is the pool for a Service of this class (empty: of none) with these labels in this namespace?
     pub fn admits(&self, class: &str, namespace: &str, namespace_labels: &Labels, labels: &Labels) -> bool {
         (self.classes.is_empty() || self.classes.iter().any(|it| it == class))
-            && self.selection.selects(namespace, namespace_labels, labels)
+            && self.selection.mismatch(namespace, namespace_labels, labels).is_none()
     }
 }
 

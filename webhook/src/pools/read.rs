@@ -42,18 +42,24 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Is the pool for a Service with these labels in this namespace?
-    pub fn selects(&self, namespace: &str, namespace_labels: &Labels, labels: &Labels) -> bool {
+    /// Which field keeps the pool from being for a Service with these labels in this namespace; `None` if it is for it.
+    pub fn mismatch(&self, namespace: &str, namespace_labels: &Labels, labels: &Labels) -> Option<&'static str> {
         let Self {
             namespaces,
             by_namespace,
             by_service,
         } = self;
-        namespaces.as_ref().is_none_or(|names| names.contains(namespace))
-            && by_namespace
-                .as_ref()
-                .is_none_or(|selector| selector.matches(namespace_labels))
-            && by_service.as_ref().is_none_or(|selector| selector.matches(labels))
+        if namespaces.as_ref().is_some_and(|names| !names.contains(namespace)) {
+            return Some("spec.selector.namespaces");
+        }
+        let differs = |selector: &Option<Selector>, labels: &Labels| {
+            let selector = selector.as_ref();
+            selector.is_some_and(|selector| !selector.matches(labels))
+        };
+        if differs(by_namespace, namespace_labels) {
+            return Some("spec.selector.namespaceSelector");
+        }
+        differs(by_service, labels).then_some("spec.selector.serviceSelector")
     }
 }
 
@@ -163,6 +169,10 @@ mod tests {
 
     use super::*;
 
+    fn selects(selection: &Selection, namespace: &str, namespace_labels: &Labels, labels: &Labels) -> bool {
+        selection.mismatch(namespace, namespace_labels, labels).is_none()
+    }
+
     fn labels(pairs: &[(&str, &str)]) -> Labels {
         pairs
             .iter()
@@ -191,7 +201,7 @@ mod tests {
             ),
             (0, true, Mode::Active, false, Duration::ZERO)
         );
-        assert!(pool.selection.selects("any", &labels(&[]), &labels(&[])));
+        assert!(selects(&pool.selection, "any", &labels(&[]), &labels(&[])));
         assert_eq!(pool.holdings.ipv4.values.count(), 256);
     }
 
@@ -205,15 +215,15 @@ mod tests {
         let (team, web) = (labels(&[("team", "a")]), labels(&[("app", "web")]));
         let both = select(json!({"namespaceSelector": {"matchLabels": {"team": "a"}},
             "serviceSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "api"]}]}}));
-        assert!(both.selects("x", &team, &web));
-        assert!(!both.selects("x", &team, &labels(&[])));
-        assert!(!both.selects("x", &labels(&[]), &web));
+        assert!(selects(&both, "x", &team, &web));
+        assert!(!selects(&both, "x", &team, &labels(&[])));
+        assert!(!selects(&both, "x", &labels(&[]), &web));
         let named = select(json!({"namespaces": ["shop"]}));
-        assert!(named.selects("shop", &team, &web) && !named.selects("x", &team, &web));
+        assert!(selects(&named, "shop", &team, &web) && !selects(&named, "x", &team, &web));
         let nobody = select(json!({"namespaces": []}));
-        assert!(!nobody.selects("shop", &team, &web));
+        assert!(!selects(&nobody, "shop", &team, &web));
         let everyone = select(json!({"namespaceSelector": {}, "serviceSelector": {}}));
-        assert!(everyone.selects("x", &labels(&[]), &labels(&[])));
+        assert!(selects(&everyone, "x", &labels(&[]), &labels(&[])));
     }
 
     #[test]

@@ -4,8 +4,9 @@ use serde::de::DeserializeOwned;
 use svcplane_allocators::pools::FieldError;
 
 use super::guard::{PoolUsers, faults, stranding};
+use super::selectors::faults as selector_faults;
 use super::{
-    ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, read_cluster_ip_pool, read_load_balancer_pool,
+    ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, PoolSpec, read_cluster_ip_pool, read_load_balancer_pool,
     read_node_port_pool,
 };
 use crate::cause::{Cause, Reason, quoted};
@@ -26,22 +27,23 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         ("clusterippools", Some(object)) => (
             "ClusterIPPool",
             wrong(object.get(), |pool: &ClusterIPPool| {
-                told(read_cluster_ip_pool(pool).err())
+                told(all(read_cluster_ip_pool(pool).err(), &pool.spec.pool))
             }),
         ),
         ("nodeportpools", Some(object)) => (
             "NodePortPool",
             wrong(object.get(), |pool: &NodePortPool| {
-                told(read_node_port_pool(pool).err())
+                told(all(read_node_port_pool(pool).err(), &pool.spec.pool))
             }),
         ),
         ("loadbalancerpools", Some(object)) => (
             "LoadBalancerPool",
             wrong(object.get(), |pool: &LoadBalancerPool| {
-                match (read_load_balancer_pool(pool), users) {
-                    (Ok(served), Some(users)) => faults(users, pool, &served),
-                    (Ok(_), None) => Vec::new(),
-                    (Err(errors), _) => told(Some(errors)),
+                let (read, selectors) = (read_load_balancer_pool(pool), all(None, &pool.spec.pool));
+                match (read, users) {
+                    (Ok(served), Some(users)) if selectors.is_empty() => faults(users, pool, &served),
+                    (Ok(_), _) => told(selectors),
+                    (Err(errors), _) => told([errors, selectors].concat()),
                 }
             }),
         ),
@@ -65,6 +67,13 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
     Some(Answer::refused(Refusal::invalid(kind, name, &wrong, 0)))
 }
 
+/// With what no object can match. A pool that is stored with that is used all the same: it is for fewer than it says.
+fn all(unreadable: Option<Vec<FieldError>>, spec: &PoolSpec) -> Vec<FieldError> {
+    let mut all = unreadable.unwrap_or_default();
+    all.extend(spec.selector.iter().flat_map(selector_faults));
+    all
+}
+
 /// What is wrong with a pool, or that it is none.
 fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Vec<Cause>) -> Vec<Cause> {
     match serde_json::from_str(object) {
@@ -73,9 +82,8 @@ fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Vec<Cause>) -
     }
 }
 
-fn told(faults: Option<Vec<FieldError>>) -> Vec<Cause> {
-    let faults = faults.unwrap_or_default().into_iter();
-    let faults = faults.take(crate::cause::MOST_CAUSES);
+fn told(faults: Vec<FieldError>) -> Vec<Cause> {
+    let faults = faults.into_iter().take(crate::cause::MOST_CAUSES);
     faults
         .map(|fault| invalid(fault.field, format!("{} {}", quoted(&fault.value), fault.message)))
         .collect()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
+use super::notes::LeaseName;
 use super::record::{JITTER_FACTOR, Timing};
 use crate::args::{InvalidFlag, dns_label, dns_subdomain, duration, format_duration};
 
@@ -55,6 +56,16 @@ pub struct LeaseConfig {
     pub name: String,
     /// The durations.
     pub timing: Timing,
+}
+
+impl LeaseConfig {
+    /// Which it is.
+    pub fn lease(&self) -> LeaseName {
+        LeaseName {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
 }
 
 impl fmt::Display for LeaseConfig {

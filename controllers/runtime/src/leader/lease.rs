@@ -1,6 +1,7 @@
 //! The election's dealings with the apiserver: one task that reads, creates and replaces one Lease as the elector says.
 //! Every call has a deadline, and every write carries the version it replaces.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,6 +13,7 @@ use tracing::{debug, error, info, warn};
 use super::args::{LeaseConfig, RESOURCE_NAMESPACE};
 use super::elector::{Elector, Refusal, Step};
 use super::handover::Handover;
+use super::notes::notes;
 use super::progress::Progress;
 use super::record::{Record, Stamp};
 use super::stored::{self, record_of, with_record};
@@ -292,6 +294,7 @@ impl LeaderElection {
                 .and_then(|all| all.get(MODE_ANNOTATION))
                 .is_some_and(|mode| mode.eq_ignore_ascii_case("observe")),
             holder: self.elector.holder().to_owned(),
+            notes: Arc::new(notes(&self.metadata)),
         };
         let (holder, forced_observe) = (term.holder.clone(), term.forced_observe);
         let before = self.term.publish(term);
@@ -378,7 +381,7 @@ impl Access {
     }
 }
 
-fn parameters() -> PostParams {
+pub(super) fn parameters() -> PostParams {
     PostParams {
         field_manager: Some("svcplane".to_owned()),
         ..PostParams::default()

@@ -1,11 +1,13 @@
 //! The term: what writers ask before each write. It is fenced by time, so it ends by itself when the elector's task is
 //! stuck, the process was stopped or its machine suspended.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 use tokio::sync::watch;
 
+use super::notes::Notes;
 use super::record::{Micros, Stamp, Tenure};
 
 impl Stamp {
@@ -56,11 +58,13 @@ pub struct Term {
     pub forced_observe: bool,
     /// The identity of who holds the Lease; empty when nobody does or nothing is known.
     pub holder: String,
+    /// What is noted on the Lease.
+    pub notes: Arc<Notes>,
 }
 
 impl Term {
     /// All but the time of the last renewal.
-    fn essence(&self) -> (Option<i32>, bool, bool, &str) {
+    fn essence(&self) -> (Option<i32>, bool, bool, &str, &Notes) {
         let transitions = match self.standing {
             Standing::Leader(tenure) => Some(tenure.transitions),
             Standing::Follower | Standing::Unelected => None,
@@ -70,6 +74,7 @@ impl Term {
             self.standing == Standing::Unelected,
             self.forced_observe,
             &self.holder,
+            &self.notes,
         )
     }
 }
@@ -101,6 +106,7 @@ impl TermHandle {
             standing: Standing::Unelected,
             forced_observe: false,
             holder: String::new(),
+            notes: Arc::default(),
         };
         Self {
             term: watch::channel(term).1,
@@ -131,13 +137,18 @@ impl TermHandle {
         }
     }
 
+    /// Whether the Lease says observe; see [`Term::forced_observe`].
+    pub fn is_forced_to_observe(&self) -> bool {
+        self.term.borrow().forced_observe
+    }
+
     /// What the election last said.
     pub fn term(&self) -> Term {
         self.term.borrow().clone()
     }
 
     /// Waits until the election says something else than it had when this handle was made, cloned or last waited
-    /// upon: leadership, holder or `forced_observe`, not a mere renewal. A term that ends by time alone changes nothing
+    /// upon: leadership, holder, `forced_observe` or notes, not a mere renewal. A term that ends by time alone changes nothing
     /// here until the elector's task notices; [`TermHandle::check`] knows at once. Never returns when there is no election
     /// or its task has ended.
     pub async fn changed(&mut self) -> Term {
@@ -159,6 +170,7 @@ impl TermSender {
             standing: Standing::Follower,
             forced_observe: false,
             holder: String::new(),
+            notes: Arc::default(),
         };
         let (sender, term) = watch::channel(unknown);
         (Self(sender), TermHandle { term })
@@ -200,6 +212,7 @@ mod tests {
             standing: Standing::Leader(tenure),
             forced_observe: false,
             holder: "me".to_owned(),
+            notes: Arc::default(),
         }
     }
 
@@ -251,6 +264,12 @@ mod tests {
             ..leading(renewed, 1)
         });
         assert!(handle.changed().await.forced_observe);
+        let noted = Term {
+            notes: Arc::new([("svcplane.io/canary".to_owned(), "passed".to_owned())].into()),
+            ..leading(renewed, 1)
+        };
+        sender.publish(noted.clone());
+        assert_eq!(handle.changed().await, noted);
         sender.publish(Term {
             standing: Standing::Follower,
             ..leading(renewed, 1)

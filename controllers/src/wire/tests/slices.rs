@@ -64,6 +64,21 @@ fn a_slice_is_written_as_it_was_read() {
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), want);
 }
 
+/// Ten endpoints of a hundred bytes, not the buffer in which sixteen of four hundred were read.
+#[test]
+fn what_is_kept_of_a_list_has_no_spare_room() {
+    let mut value = stored();
+    let one = value["endpoints"][0].clone();
+    value["endpoints"] = Value::Array(vec![one; 10]);
+    let SliceContent {
+        endpoints,
+        owner_references,
+        ..
+    } = slice(value).unwrap().content;
+    assert_eq!((endpoints.len(), endpoints.capacity()), (10, 10));
+    assert_eq!((owner_references.len(), owner_references.capacity()), (1, 1));
+}
+
 #[test]
 fn empty_lists_come_as_null() {
     let mut value = stored();

@@ -1,6 +1,7 @@
 //! Endpoints that are edited or made by hand.
 
 use rand::RngExt as _;
+use rand::seq::IndexedRandom as _;
 
 use super::super::ops::{Key, Op, Service, Tamper};
 use super::draw::{Draw, SERVICES};
@@ -29,12 +30,12 @@ impl Draw<'_> {
 
     /// Endpoints that no controller keeps: for a Service without selector, or for none.
     pub fn loose_endpoints(&mut self, space: usize) -> Option<Op> {
-        let name = if self.rng.random_bool(0.6) {
-            format!("s{}", self.rng.random_range(0..SERVICES))
-        } else {
-            format!("e{}", self.rng.random_range(0..4))
+        let key = match self.service_without_selector(space) {
+            // Those are mirrored.
+            Some(key) if self.rng.random_bool(0.7) => key,
+            _ if self.rng.random_bool(0.6) => Key::new(space, format!("s{}", self.rng.random_range(0..SERVICES))),
+            _ => Key::new(space, format!("e{}", self.rng.random_range(0..4))),
         };
-        let key = Key::new(space, name);
         if self.world.services.get(&key).is_some_and(Service::is_live) {
             return None;
         }
@@ -47,5 +48,14 @@ impl Draw<'_> {
         } else {
             Op::DeleteEndpoints { key }
         })
+    }
+
+    fn service_without_selector(&mut self, space: usize) -> Option<Key> {
+        let of_space = self.world.services.iter().filter(|(key, _)| key.space == space);
+        let keys: Vec<&Key> = of_space
+            .filter(|(_, service)| service.selector.is_none())
+            .map(|(key, _)| key)
+            .collect();
+        keys.choose(self.rng).map(|key| (*key).clone())
     }
 }

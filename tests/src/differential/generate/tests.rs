@@ -108,7 +108,8 @@ fn what_freezes_the_reference_is_mended_soon_and_others_change_meanwhile() {
 
 #[test]
 fn every_kind_of_operation_comes() {
-    let names: BTreeSet<String> = stream(5)
+    let windows = [stream(5), stream(8)].concat();
+    let names: BTreeSet<String> = windows
         .iter()
         .flat_map(|window| &window.ops)
         .map(|op| match op {
@@ -159,7 +160,7 @@ fn a_node_that_is_missing_comes_back_soon() {
 
 #[test]
 fn services_ask_for_hints_change_families_and_hand_made_endpoints_come_in_every_shape() {
-    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let (mut seen, mut mirrors) = (BTreeSet::<String>::new(), 0);
     let mut world = World::default();
     for op in stream(7).iter().flat_map(|window| &window.ops) {
         if let Op::CreateService { service, .. } | Op::ReplaceService { service, .. } = op {
@@ -174,7 +175,12 @@ fn services_ask_for_hints_change_families_and_hand_made_endpoints_come_in_every_
                     .map(|_| "families".into()),
             );
         }
-        if let Op::CreateEndpoints { content, .. } | Op::ReplaceEndpoints { content, .. } = op {
+        if let Op::CreateEndpoints { key, content } | Op::ReplaceEndpoints { key, content } = op {
+            let mirrored = world
+                .services
+                .get(key)
+                .is_some_and(|service| service.selector.is_none());
+            mirrors += u32::from(mirrored && content.is_mirrorable());
             let shapes = [
                 ("both families", content.families() == [true, true]),
                 (
@@ -198,4 +204,5 @@ fn services_ask_for_hints_change_families_and_hand_made_endpoints_come_in_every_
     }
     let all = "PreferClose,PreferSameNode,PreferSameZone,auto,both families,doubled,families,many,no ports,not mirrored,not ready";
     assert_eq!(seen.into_iter().collect::<Vec<_>>().join(","), all);
+    assert!(mirrors >= 20, "{mirrors} Endpoints that are to be mirrored");
 }

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::*;
-use crate::leader::NotLeader;
 use crate::leader::record::Timing;
+use crate::leader::{LeaseName, NotLeader, annotate, look};
 use crate::metrics::{BuildInfo, Metrics};
 
 /// What becomes of a call.
@@ -584,4 +584,56 @@ fn identities_are_unique_to_the_process() {
     let (name, unique) = one.rsplit_once('_').unwrap();
     assert!(!name.is_empty());
     assert_eq!(unique.len(), 36);
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_are_seen_by_every_replica_and_cost_no_term() {
+    const NOTE: &str = "svcplane.io/canary-result";
+    let server = Server::default();
+    let [a, b] = ["a", "b"].map(|name| Replica::start(&server, name));
+    until(20, "one leads", || a.leads() || b.leads()).await;
+    let leading = || a.leads() || b.leads();
+    let (client, limit) = (server.client(&Wire::default()), Duration::from_secs(1));
+    let lease = LeaseName {
+        namespace: "svcplane".to_owned(),
+        name: "svcplane".to_owned(),
+    };
+    let holder = server.lease()["spec"]["holderIdentity"].clone();
+    // At every distance from a renewal.
+    for number in 0..40 {
+        let text = Some(format!("passed {number}"));
+        annotate(&client, &lease, &[(NOTE, text)], limit).await.unwrap();
+        sleep(Duration::from_millis(130)).await;
+        assert!(leading(), "after note {number}");
+    }
+    let noted = |replica: &Replica| replica.handle.term().notes.get(NOTE).cloned();
+    let last = Some("passed 39".to_owned());
+    until(5, "both have read it", || noted(&a) == last && noted(&b) == last).await;
+    let stored = look(&client, &lease, limit).await.unwrap().unwrap();
+    assert_eq!(
+        (stored.notes.get(NOTE), &json!(stored.record.holder)),
+        (last.as_ref(), &holder)
+    );
+    assert_eq!(server.lease()["spec"]["leaseTransitions"], 0);
+
+    let version = || server.lease()["metadata"]["resourceVersion"].clone();
+    let puts = || {
+        server
+            .0
+            .lock()
+            .calls
+            .iter()
+            .filter(|(_, method)| *method == Method::PUT)
+            .count()
+    };
+    let (before, sent) = (version(), puts());
+    annotate(&client, &lease, &[(NOTE, last)], limit).await.unwrap();
+    assert_eq!(
+        (version(), puts()),
+        (before, sent),
+        "what is noted already is not written"
+    );
+    annotate(&client, &lease, &[(NOTE, None)], limit).await.unwrap();
+    until(5, "it is taken off", || noted(&a).is_none() && noted(&b).is_none()).await;
+    assert!(leading());
 }

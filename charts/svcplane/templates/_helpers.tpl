@@ -1,0 +1,229 @@
+{{/* Every name goes through here. Short enough for the longest suffix and prefix (63). */}}
+{{- define "svcplane.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 46 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 46 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 46 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "svcplane.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 46 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "svcplane.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
+{{- define "svcplane.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "svcplane.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "svcplane.labels" -}}
+{{- $own := dict
+      "app.kubernetes.io/name" (include "svcplane.name" .)
+      "app.kubernetes.io/instance" .Release.Name
+      "app.kubernetes.io/version" (.Chart.AppVersion | toString)
+      "app.kubernetes.io/managed-by" .Release.Service
+      "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- toYaml (merge $own .Values.commonLabels) -}}
+{{- end -}}
+
+{{/* Metadata of an object in the namespace: (dict "root" $ "suffix" "-webhook") */}}
+{{- define "svcplane.metadata" -}}
+name: {{ include "svcplane.fullname" .root }}{{ .suffix | default "" }}
+namespace: {{ include "svcplane.namespace" .root }}
+labels:
+  {{- include "svcplane.labels" .root | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The same of an object of the cluster: (dict "root" $ "name" "zz-…") */}}
+{{- define "svcplane.clusterMetadata" -}}
+name: {{ .name | default (include "svcplane.fullname" .root) }}
+labels:
+  {{- include "svcplane.labels" .root | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "svcplane.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "svcplane.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "svcplane.image" -}}
+{{- $registry := default .Values.image.registry .Values.global.imageRegistry -}}
+{{- $repository := ternary (printf "%s/%s" $registry .Values.image.repository) .Values.image.repository (ne $registry "") -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Both webhook configurations. The name sorts last, so that other webhooks have run. */}}
+{{- define "svcplane.webhookConfiguration" -}}
+zz-{{ include "svcplane.fullname" . }}
+{{- end -}}
+
+{{- define "svcplane.webhookSecret" -}}
+{{- if eq .Values.webhook.tls.mode "existing" -}}
+{{- .Values.webhook.tls.existingSecret -}}
+{{- else -}}
+{{- include "svcplane.fullname" . }}-webhook-tls
+{{- end -}}
+{{- end -}}
+
+{{/* The host of webhook.url, if there is one. */}}
+{{- define "svcplane.webhookHost" -}}
+{{- with .Values.webhook.url -}}
+{{- $url := urlParse . -}}
+{{- regexReplaceAll "^\\[|\\]$" (regexReplaceAll ":[0-9]+$" $url.host "") "" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "svcplane.writes" -}}
+{{- if eq .Values.mode "active" }}true{{ end -}}
+{{- end -}}
+
+{{/* Is there anything that keeps slices? */}}
+{{- define "svcplane.slices" -}}
+{{- if or .Values.controllers.endpointSlice.enabled .Values.controllers.endpointSliceMirroring.enabled }}true{{ end -}}
+{{- end -}}
+
+{{- define "svcplane.selfManaged" -}}
+{{- if and .Values.webhook.enabled (eq .Values.webhook.tls.mode "selfManaged") }}true{{ end -}}
+{{- end -}}
+
+{{/* The flag --controllers: those that are on. */}}
+{{- define "svcplane.endpointControllers" -}}
+{{- $on := list -}}
+{{- if .Values.controllers.endpoints.enabled }}{{ $on = append $on "endpoints-controller" }}{{ end -}}
+{{- if .Values.controllers.endpointSlice.enabled }}{{ $on = append $on "endpointslice-controller" }}{{ end -}}
+{{- if .Values.controllers.endpointSliceMirroring.enabled }}{{ $on = append $on "endpointslice-mirroring-controller" }}{{ end -}}
+{{- join "," $on -}}
+{{- end -}}
+
+{{/* All that run. */}}
+{{- define "svcplane.controllers" -}}
+{{- $repair := ternary "repair-controller" "" .Values.controllers.repair.enabled -}}
+{{- compact (list (include "svcplane.endpointControllers" .) $repair) | join "," -}}
+{{- end -}}
+
+{{/* Something if a canary is rendered: only Endpoints and EndpointSlices of a Service with a selector can show by it. */}}
+{{- define "svcplane.canary" -}}
+{{- if and (eq .Values.mode "active") .Values.takeover.canary.enabled (or .Values.controllers.endpoints.enabled .Values.controllers.endpointSlice.enabled) -}}
+{{ include "svcplane.fullname" . }}-canary
+{{- end -}}
+{{- end -}}
+
+{{/* Values that make no sense together. */}}
+{{- define "svcplane.check" -}}
+{{- if eq (include "svcplane.endpointControllers" .) "" -}}
+{{- fail "controllers: enable at least one of endpoints, endpointSlice, endpointSliceMirroring" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "active") (not .Values.takeover.acknowledgeBuiltinsDisabled) -}}
+{{- fail "mode=active needs takeover.acknowledgeBuiltinsDisabled=true: set it once kube-controller-manager runs without its endpoint controllers, because two writers of the same objects fight" -}}
+{{- end -}}
+{{- if and .Values.podDisruptionBudget.enabled (le (int .Values.replicas) 1) -}}
+{{- fail "podDisruptionBudget.enabled needs replicas of 2 or more: with one replica it would forbid every drain" -}}
+{{- end -}}
+{{- if and .Values.hostNetwork (eq (int .Values.webhook.port) 10250) .Values.webhook.enabled -}}
+{{- fail "webhook.port=10250 is the kubelet's with hostNetwork: set another one, such as 9443" -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled (eq (int .Values.webhook.port) (int .Values.metrics.port)) -}}
+{{- fail "webhook.port and metrics.port must differ" -}}
+{{- end -}}
+{{- if ge (int .Values.preStopSeconds) (int .Values.terminationGracePeriodSeconds) -}}
+{{- fail "terminationGracePeriodSeconds must be more than preStopSeconds" -}}
+{{- end -}}
+{{- if .Values.webhook.enabled -}}
+{{- if eq .Values.webhook.tls.mode "existing" -}}
+{{- if not .Values.webhook.tls.existingSecret -}}{{- fail "webhook.tls.mode=existing needs webhook.tls.existingSecret" -}}{{- end -}}
+{{- if not .Values.webhook.tls.caBundle -}}{{- fail "webhook.tls.mode=existing needs webhook.tls.caBundle: the apiserver must know whom to trust" -}}{{- end -}}
+{{- end -}}
+{{- if eq .Values.webhook.tls.mode "certManager" -}}
+{{- if eq .Values.profile "controlPlane" -}}{{- fail "webhook.tls.mode=certManager cannot be used with profile=controlPlane: cert-manager's own webhook needs endpoints that svcplane writes" -}}{{- end -}}
+{{- if not .Values.webhook.tls.certManager.issuerRef.name -}}{{- fail "webhook.tls.mode=certManager needs webhook.tls.certManager.issuerRef.name" -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where an entry of the webhook leads: (dict "root" $ "path" "/mutate") */}}
+{{- define "svcplane.clientConfig" -}}
+{{- with .root.Values.webhook.url -}}
+url: {{ trimSuffix "/" . }}{{ $.path }}
+{{- else -}}
+service:
+  name: {{ include "svcplane.fullname" .root }}-webhook
+  namespace: {{ include "svcplane.namespace" .root }}
+  path: {{ .path }}
+  port: 443
+{{- end }}
+{{- if eq .root.Values.webhook.tls.mode "existing" }}
+caBundle: {{ .root.Values.webhook.tls.caBundle | b64enc }}
+{{- end }}
+{{- end -}}
+
+{{/* Which Services the webhook sees. Nothing that heals a cluster waits for it; what touches no allocation does not ask it. */}}
+{{- define "svcplane.seenServices" -}}
+{{- $exempt := concat (list "kube-system" "kube-node-lease" "kube-public" .Release.Namespace (include "svcplane.namespace" .)) .Values.webhook.excludedNamespaces -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values:
+        {{- toYaml (uniq $exempt) | nindent 8 }}
+    - key: svcplane.io/webhook
+      operator: NotIn
+      values: [disabled]
+rules:
+  - apiGroups: [""]
+    apiVersions: [v1]
+    operations: [CREATE, UPDATE]
+    resources: [services]
+    scope: Namespaced
+matchConditions:
+  - name: not-the-apiserver
+    expression: request.userInfo.username != 'system:apiserver'
+  - name: not-svcplane
+    expression: request.userInfo.username != 'system:serviceaccount:{{ include "svcplane.namespace" . }}:{{ include "svcplane.serviceAccountName" . }}'
+  - name: not-the-kubernetes-service
+    # A name that is yet to be generated is absent, and an expression that fails is an answer that fails.
+    expression: request.namespace != 'default' || !has(request.name) || request.name != 'kubernetes'
+  - name: spec-differs
+    expression: request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec
+  {{- with .Values.webhook.matchConditions }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+matchPolicy: Equivalent
+admissionReviewVersions: [v1]
+{{- end -}}
+
+{{/* Annotations of both configurations. */}}
+{{- define "svcplane.webhookAnnotations" -}}
+{{- $annotations := deepCopy .Values.webhook.annotations -}}
+{{- if eq .Values.webhook.tls.mode "certManager" -}}
+{{- $certificate := printf "%s/%s-webhook" (include "svcplane.namespace" .) (include "svcplane.fullname" .) -}}
+{{- $annotations = set $annotations "cert-manager.io/inject-ca-from" $certificate -}}
+{{- end -}}
+{{- toYaml $annotations -}}
+{{- end -}}

@@ -1,0 +1,57 @@
+//! Flags of `svcplane handback`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use svcplane_runtime::args::{dns_label, dns_subdomain, duration};
+use svcplane_runtime::leader::LeaseName;
+
+use super::explain::whole_service;
+use crate::model::ObjectKey;
+
+/// See the module.
+#[derive(Debug, Args)]
+pub struct HandbackArgs {
+    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Which Lease.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+
+    /// The canary of svcplane run: waits until kube-controller-manager has made something for it
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service)]
+    pub canary: Option<ObjectKey>,
+
+    /// How long to wait for each step
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration, allow_hyphen_values = true)]
+    pub timeout: Duration,
+
+    /// Take it back: svcplane writes again, after its canary, if it has one, has passed
+    #[arg(long, conflicts_with = "canary")]
+    pub cancel: bool,
+}
+
+/// The Lease of svcplane run, for commands.
+#[derive(Debug, Args)]
+pub struct LeaseArgs {
+    /// The name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "svcplane", value_parser = dns_subdomain)]
+    pub leader_elect_resource_name: String,
+
+    /// The namespace of the Lease
+    #[arg(long, value_name = "NAMESPACE", default_value = "svcplane", value_parser = dns_label)]
+    pub leader_elect_resource_namespace: String,
+}
+
+impl LeaseArgs {
+    /// Which it is.
+    pub fn lease(&self) -> LeaseName {
+        LeaseName {
+            namespace: self.leader_elect_resource_namespace.clone(),
+            name: self.leader_elect_resource_name.clone(),
+        }
+    }
+}

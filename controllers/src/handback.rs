@@ -1,0 +1,150 @@
+//! `svcplane handback`: leaves the cluster to the built-in controllers without a gap. The order is a note on the Lease, so it outlives every
+//! process; this command writes it, waits until it is obeyed, and looks whether the others are at work.
+
+mod obeyed;
+
+use std::time::Duration;
+
+use kube::Client;
+use svcplane_runtime::api::Failure;
+use svcplane_runtime::leader::{LeaseName, MODE_ANNOTATION, SeenLease, annotate, look};
+use tokio::time::{Instant, sleep};
+
+use self::obeyed::{Obedience, WRITES_END};
+use crate::args::HandbackArgs;
+use crate::canary::{Probe, RESULT_ANNOTATION};
+use crate::controller::Controller;
+use crate::orders::{REASON_ANNOTATION, Reason, kinds};
+use crate::start;
+
+/// What one call may take.
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Does it, and answers with the last words; `say` is told of each step as it comes. The error is one line.
+pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String, String> {
+    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-handback").await?;
+    let lease = args.lease.lease();
+    if args.cancel {
+        return cancel(&client, &lease).await;
+    }
+    let probe = args
+        .canary
+        .clone()
+        .map(|canary| Probe::new(client.clone(), canary, &Controller::OF_ENDPOINTS));
+    if let Some(probe) = &probe {
+        // Before anything is changed.
+        probe.check().await?;
+    }
+    let ordered = [
+        (MODE_ANNOTATION, Some("observe".to_owned())),
+        (REASON_ANNOTATION, Some(Reason::Handback.to_string())),
+        // What it said before says nothing any more.
+        (RESULT_ANNOTATION, None),
+    ];
+    let noted = note(&client, &lease, &ordered).await?;
+    say(&format!("Lease {lease} tells svcplane to observe."));
+    wait_obeyed(&client, &lease, &noted, args.timeout).await?;
+    say("No replica writes Endpoints or EndpointSlices any more.");
+    let remove = format!(
+        "Then remove svcplane; only its Lease stays: kubectl -n {} delete lease {}\n",
+        lease.namespace, lease.name
+    );
+    let Some(probe) = probe else {
+        return Ok(format!(
+            "Now start kube-controller-manager with its endpoint controllers, and see with `svcplane explain --check NAMESPACE/NAME` that all \
+             is right.\n{remove}"
+        ));
+    };
+    probe.clear().await?;
+    say("Now start kube-controller-manager with its endpoint controllers; waiting for them.");
+    wait_alive(&probe, args.timeout).await?;
+    Ok(format!(
+        "kube-controller-manager keeps Endpoints and EndpointSlices again.\n{remove}"
+    ))
+}
+
+async fn cancel(client: &Client, lease: &LeaseName) -> Result<String, String> {
+    let found = seen(client, lease).await?;
+    let taken_back = [
+        (MODE_ANNOTATION, None),
+        (REASON_ANNOTATION, None),
+        (RESULT_ANNOTATION, None),
+    ];
+    note(client, lease, &taken_back).await?;
+    let before = match Reason::noted(&found.notes) {
+        _ if !found.notes.contains_key(MODE_ANNOTATION) => {
+            return Ok(format!("Lease {lease} did not tell svcplane to observe.\n"));
+        }
+        Some(Reason::ForeignWriter(whose)) => format!(
+            " It had stopped because kube-controller-manager wrote {}.",
+            kinds(&whose)
+        ),
+        Some(Reason::Handback) | None => String::new(),
+    };
+    Ok(format!(
+        "svcplane in active mode writes again at the leader's next renewal, or once its canary has passed.{before}\n"
+    ))
+}
+
+async fn note(client: &Client, lease: &LeaseName, changes: &[(&str, Option<String>)]) -> Result<SeenLease, String> {
+    let noted = annotate(client, lease, changes, CALL_LIMIT).await;
+    noted.map_err(|failure| cannot(lease, &failure))
+}
+
+async fn seen(client: &Client, lease: &LeaseName) -> Result<SeenLease, String> {
+    let found = look(client, lease, CALL_LIMIT)
+        .await
+        .map_err(|failure| cannot(lease, &failure))?;
+    found.ok_or_else(|| cannot(lease, &Failure::NotFound))
+}
+
+fn cannot(lease: &LeaseName, failure: &Failure) -> String {
+    match failure {
+        Failure::NotFound => format!(
+            "there is no Lease {lease}: name that of svcplane run with --leader-elect-resource-namespace and --leader-elect-resource-name"
+        ),
+        failure => format!("cannot read or write Lease {lease}: {failure}"),
+    }
+}
+
+/// Waits until whoever leads has read the order, and until writes that were sent before are over.
+async fn wait_obeyed(client: &Client, lease: &LeaseName, noted: &SeenLease, timeout: Duration) -> Result<(), String> {
+    let started = Instant::now();
+    let obedience = Obedience::new(noted.clone());
+    loop {
+        let now = seen(client, lease).await?;
+        if obedience.shown_by(&now, started.elapsed())? {
+            break;
+        }
+        if started.elapsed() >= timeout {
+            return Err(format!(
+                "{} holds Lease {lease} and has not read it within {timeout:?}; the order stays: --cancel takes it back",
+                now.record.holder
+            ));
+        }
+        sleep(PAUSE).await;
+    }
+    sleep(WRITES_END).await;
+    Ok(())
+}
+
+async fn wait_alive(probe: &Probe, timeout: Duration) -> Result<(), String> {
+    let (started, mut missing) = (Instant::now(), vec![Controller::Endpoints, Controller::Slices]);
+    while !missing.is_empty() {
+        if started.elapsed() >= timeout {
+            return Err(format!(
+                "kube-controller-manager has not made {} for canary {} within {timeout:?}; svcplane goes on observing: try again, or --cancel",
+                kinds(&missing),
+                probe.canary()
+            ));
+        }
+        sleep(PAUSE).await;
+        let alive = probe.alive().await;
+        let alive = alive.map_err(|failure| format!("cannot look at canary {}: {failure}", probe.canary()))?;
+        missing.retain(|controller| !alive.contains(controller));
+    }
+    Ok(())
+}

@@ -1,0 +1,455 @@
+//! Beside the real kube-controller-manager with its endpoint controllers: svcplane never fights it, does not begin while it runs, and hands
+//! over in both directions without touching an object.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Endpoints, Event};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use serde_json::Value;
+use svcplane_tests::binaries;
+use svcplane_tests::cluster::{self, CONTROLLERS, Cluster, ENDPOINT_CONTROLLERS, UNTHROTTLED};
+use svcplane_tests::eventually::{eventually, eventually_one, never_changes};
+use svcplane_tests::lease;
+use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::objects::service;
+use svcplane_tests::slices;
+use svcplane_tests::svcplane::{Builder, Replica, Svcplane, alone};
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+/// The breaker's promise.
+const MINUTE: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(60);
+/// Pods of a Service, where nothing depends on how many there are.
+const PODS: usize = 4;
+
+/// kube-controller-manager with the controllers that svcplane replaces, as on most clusters.
+async fn start_built_ins(cluster: &Cluster) {
+    let all = [&CONTROLLERS[..], &ENDPOINT_CONTROLLERS[..]].concat();
+    // A test that failed may have left one.
+    cluster.stop_controller_manager().await.unwrap();
+    cluster
+        .start_controller_manager_as("admin", &all, &UNTHROTTLED)
+        .await
+        .unwrap();
+}
+
+/// A namespace, and the Node of its Pods: without it they are in no slice.
+async fn create_namespace(cluster: &Cluster) -> TestNamespace {
+    slices::node(cluster.client(), "node-1", None).await.unwrap();
+    TestNamespace::create(cluster).await.unwrap()
+}
+
+/// Services `web0`, `web1`, … whose Pods have the same addresses, which is nobody's concern here.
+async fn workloads(namespace: &TestNamespace, services: usize, pods: usize) {
+    let addresses = addresses(pods);
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    for number in 0..services {
+        namespace.workload(&format!("web{number}"), &addresses).await.unwrap();
+    }
+}
+
+/// All of one length, so that they are sorted in any order of text or number.
+fn addresses(pods: usize) -> Vec<String> {
+    (11..).take(pods).map(|last| format!("10.201.0.{last}")).collect()
+}
+
+/// Waits until the Endpoints of this Service list all its Pods, the first one as ready or not.
+async fn becomes(namespace: &TestNamespace, number: usize, pods: usize, first_is_ready: bool) {
+    let all = addresses(pods);
+    let line = if first_is_ready {
+        all.join(" ")
+    } else {
+        format!("{} !{}", all[1..].join(" "), all[0])
+    };
+    let (name, want) = (format!("web{number}"), format!("{line} -> :8080/TCP"));
+    let want = [want.as_str()];
+    let became = namespace.endpoints_become_within(&name, &want, 2 * MINUTE);
+    became.await.unwrap();
+}
+
+async fn create_canary(namespace: &TestNamespace) -> String {
+    service("canary")
+        .headless()
+        .selector("svcplane.io/canary", "nobody")
+        .label("svcplane.io/canary", "true")
+        .create(namespace)
+        .await
+        .unwrap();
+    format!("{}/canary", namespace.name())
+}
+
+fn active(namespace: &TestNamespace) -> Builder {
+    Svcplane::builder().lease_in(namespace).short_lease()
+}
+
+async fn wait_mode(replica: &Replica, mode: &str, deadline: Duration) {
+    let end = tokio::time::Instant::now() + deadline;
+    loop {
+        let now = replica.debug_state().await.unwrap();
+        if now["mode"] == mode && now["leading"] == true {
+            return;
+        }
+        assert!(
+            tokio::time::Instant::now() < end,
+            "not {mode} after {deadline:?}: {now}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Waits until an annotation of the Lease begins and ends so.
+async fn wait_note(namespace: &TestNamespace, name: &str, begins: &str, ends: &str) {
+    let noted = |lease: Option<&Lease>| {
+        let annotations = lease.and_then(|lease| lease.metadata.annotations.as_ref());
+        let text = annotations.and_then(|all| all.get(name)).ok_or("not noted")?;
+        let fits = text.starts_with(begins) && text.ends_with(ends);
+        fits.then_some(()).ok_or_else(|| format!("{name}={text}"))
+    };
+    eventually_one(name, SOON, &namespace.leases(), lease::NAME, noted)
+        .await
+        .unwrap();
+}
+
+async fn wait_event(namespace: &TestNamespace, reason: &str) {
+    let seen = |events: &[Event]| {
+        let reasons = events.iter().map(|event| event.reason.as_deref());
+        let found = reasons.into_iter().any(|it| it == Some(reason));
+        found.then_some(()).ok_or_else(|| "no such Event".to_owned())
+    };
+    eventually(reason, SOON, &namespace.events(), "", seen).await.unwrap();
+}
+
+/// Endpoints and slices of the namespace, each with its uid and version.
+async fn versions(namespace: &TestNamespace) -> BTreeMap<String, (String, String)> {
+    let everything = Default::default();
+    let endpoints = namespace.endpoints().list_metadata(&everything).await.unwrap().items;
+    let slices = namespace.slices().list_metadata(&everything).await.unwrap().items;
+    let endpoints = endpoints.into_iter().map(|it| ("Endpoints", it.metadata));
+    let slices = slices.into_iter().map(|it| ("EndpointSlice", it.metadata));
+    let all = endpoints
+        .chain(slices)
+        .filter(|(_, meta)| !meta.name.as_ref().unwrap().starts_with("canary"));
+    all.map(|(kind, meta)| {
+        let version = (meta.uid.unwrap(), meta.resource_version.unwrap());
+        (format!("{kind} {}", meta.name.unwrap()), version)
+    })
+    .collect()
+}
+
+/// Changes a Pod's readiness five times a second, one Service after the other.
+async fn flip(namespace: TestNamespace, services: usize, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(200));
+    let mut number = 0;
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        let (web, ready) = (number % services, number / services % 2 == 1);
+        namespace.set_pod_ready(&format!("web{web}-0"), ready).await.unwrap();
+        number += 1;
+    }
+}
+
+async fn run(cluster: &Cluster, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(binaries::svcplane().unwrap());
+    command.args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig());
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(2 * MINUTE, command.output());
+    let output = output.await.expect("it ends by itself").unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+async fn take_back(cluster: &Cluster, namespace: &TestNamespace) -> (i32, String) {
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let (code, words, _) = run(cluster, &[&["handback", "--cancel"][..], &place].concat()).await;
+    (code, words)
+}
+
+#[tokio::test]
+async fn both_run_and_the_breaker_ends_it_within_a_minute() {
+    const SERVICES: usize = 5;
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    workloads(&namespace, SERVICES, PODS).await;
+    let replica = Replica::start(cluster, active(&namespace)).await.unwrap();
+    wait_mode(&replica, "active", SOON).await;
+    for number in 0..SERVICES {
+        becomes(&namespace, number, PODS, true).await;
+    }
+    start_built_ins(cluster).await;
+    let stop = CancellationToken::new();
+    let flips = tokio::spawn(flip(namespace.clone(), SERVICES, stop.clone()));
+    let begun = tokio::time::Instant::now();
+    let found = [("found_by", "breaker")];
+    let tripped = replica.wait_metric("svcplane_foreign_writer", &found, MINUTE, |it| it > 0.5);
+    tripped.await.unwrap();
+    println!("the breaker took {:?}", begun.elapsed());
+    wait_event(&namespace, "ForeignWriter").await;
+    wait_mode(&replica, "observe", SOON).await;
+    wait_note(&namespace, "svcplane.io/mode", "observe", "").await;
+    wait_note(&namespace, "svcplane.io/mode-reason", "foreign-writer ", "").await;
+    assert!(replica.readyz().await.unwrap(), "it goes on serving");
+
+    // It goes on without us, and we without a write.
+    let sent = || replica.proxy().writes("endpoints", "").len() + replica.proxy().writes("endpointslices", "").len();
+    let before = sent();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    stop.cancel();
+    flips.await.unwrap();
+    for number in 0..SERVICES {
+        namespace.set_pod_ready(&format!("web{number}-0"), false).await.unwrap();
+        becomes(&namespace, number, PODS, false).await;
+    }
+    cluster.settled(Duration::from_secs(2), SOON).await.unwrap();
+    let drift = replica.wait_metric("svcplane_drift", &[], SOON, |it| it.abs() < 0.1);
+    drift.await.unwrap();
+    let quiet = Duration::from_secs(5);
+    never_changes("slices", quiet, &namespace.slices(), "").await.unwrap();
+    assert_eq!(sent(), before, "writes after it had stopped");
+    let state = replica.debug_state().await.unwrap();
+    assert_eq!((&state["mode"], &state["leading"]), (&"observe".into(), &true.into()));
+
+    // Switched off there, and told so here.
+    cluster.stop_controller_manager().await.unwrap();
+    namespace.set_pod_ready("web0-0", true).await.unwrap();
+    let (code, words) = take_back(cluster, &namespace).await;
+    assert!(
+        code == 0 && words.contains("kube-controller-manager wrote"),
+        "{code} {words}"
+    );
+    becomes(&namespace, 0, PODS, true).await;
+    let page = replica.metrics().await.unwrap();
+    assert!(page.sum("svcplane_foreign_writer", &[]).abs() < 0.1);
+}
+
+#[tokio::test]
+async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    let canary = create_canary(&namespace).await;
+    start_built_ins(cluster).await;
+    workloads(&namespace, 1, PODS).await;
+    becomes(&namespace, 0, PODS, true).await;
+    let with_canary = active(&namespace)
+        .arg(&format!("--canary={canary}"))
+        .arg("--canary-interval=2s");
+    let first = Replica::start(cluster, with_canary.clone().replica(1)).await.unwrap();
+    let both = first.wait_metric("svcplane_foreign_writer", &[("found_by", "canary")], SOON, |it| {
+        it > 1.5
+    });
+    both.await.unwrap();
+    wait_event(&namespace, "BuiltInControllersRun").await;
+    wait_mode(&first, "observe", SOON).await;
+    wait_note(
+        &namespace,
+        "svcplane.io/canary-result",
+        "failed ",
+        " Endpoints,EndpointSlice",
+    )
+    .await;
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    becomes(&namespace, 0, PODS, false).await;
+    let of_others = |resource: &str| {
+        let writes = first.proxy().writes(resource, namespace.name());
+        writes
+            .iter()
+            .filter(|it| !it.request.name.starts_with("canary"))
+            .count()
+    };
+    assert_eq!((of_others("endpoints"), of_others("endpointslices")), (0, 0));
+
+    // It begins by itself when they are gone.
+    cluster.stop_controller_manager().await.unwrap();
+    wait_mode(&first, "active", SOON).await;
+    namespace.set_pod_ready("web0-0", true).await.unwrap();
+    becomes(&namespace, 0, PODS, true).await;
+    wait_note(&namespace, "svcplane.io/canary-result", "passed ", "Z").await;
+    let left = namespace.endpoints().get_opt("canary").await.unwrap();
+    assert!(left.is_none(), "svcplane makes nothing for it: {left:?}");
+
+    // The next leader does not ask before it goes on: a probe takes ten seconds.
+    let second = Replica::start(cluster, with_canary.replica(2)).await.unwrap();
+    second.wait_ready().await.unwrap();
+    first.kill9().await.unwrap();
+    let identity = second.identity().await.unwrap();
+    namespace.wait_holder(&identity, SOON).await.unwrap();
+    wait_mode(&second, "active", Duration::from_secs(5)).await;
+
+    // They come back while it leads.
+    start_built_ins(cluster).await;
+    wait_mode(&second, "observe", SOON).await;
+    cluster.stop_controller_manager().await.unwrap();
+}
+
+/// kube-controller-manager, then svcplane, then kube-controller-manager again; each follows changes in its turn.
+async fn hand_over_there_and_back(services: usize, pods: usize) {
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    let canary = create_canary(&namespace).await;
+    start_built_ins(cluster).await;
+    workloads(&namespace, services, pods).await;
+    let enough = |full: usize| {
+        (full == services)
+            .then_some(())
+            .ok_or_else(|| format!("{full} are full"))
+    };
+    let endpoints = |all: &[Endpoints]| {
+        let addresses = |it: &Endpoints| {
+            it.subsets
+                .iter()
+                .flatten()
+                .filter_map(|it| it.addresses.as_ref())
+                .map(Vec::len)
+                .sum::<usize>()
+        };
+        enough(all.iter().filter(|it| addresses(it) == pods).count())
+    };
+    eventually("Endpoints", 5 * MINUTE, &namespace.endpoints(), "", endpoints)
+        .await
+        .unwrap();
+    let slices = |all: &[EndpointSlice]| enough(all.iter().filter(|it| slices::endpoints(it).len() == pods).count());
+    eventually("slices", 5 * MINUTE, &namespace.slices(), "", slices)
+        .await
+        .unwrap();
+    cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
+    let made = versions(&namespace).await;
+    assert_eq!(made.len(), 2 * services);
+
+    let observer = Replica::start(cluster, active(&namespace).observe()).await.unwrap();
+    observer.wait_idle().await.unwrap();
+    let drift = observer.metrics().await.unwrap().sum("svcplane_drift", &[]);
+    assert!(drift.abs() < 0.1, "drift {drift}");
+    // What an observer would change is shown, and no more once it agrees.
+    cluster.stop_controller_manager().await.unwrap();
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    for (kind, reason) in [("Endpoints", "subsets"), ("EndpointSlice", "content")] {
+        let labels = [("kind", kind), ("reason", reason)];
+        let one = observer.wait_metric("svcplane_drift", &labels, SOON, |it| (it - 1.0).abs() < 0.1);
+        one.await.unwrap();
+    }
+    namespace.set_pod_ready("web0-0", true).await.unwrap();
+    let none = observer.wait_metric("svcplane_drift", &[], SOON, |it| it.abs() < 0.1);
+    none.await.unwrap();
+    observer.terminate().await.unwrap();
+
+    let flag = format!("--canary={canary}");
+    let leader = Replica::start(cluster, active(&namespace).arg(&flag)).await.unwrap();
+    wait_mode(&leader, "active", SOON).await;
+    leader.wait_idle().await.unwrap();
+    cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
+    assert_eq!(versions(&namespace).await, made, "taking over has touched something");
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    becomes(&namespace, 0, pods, false).await;
+    cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
+    let kept = versions(&namespace).await;
+    let moved = |before: &BTreeMap<_, _>, now: &BTreeMap<_, _>| {
+        before.iter().filter(|(name, it)| now.get(*name) != Some(*it)).count()
+    };
+    assert_eq!(
+        (kept.len(), moved(&made, &kept)),
+        (made.len(), 2),
+        "one Endpoints and one slice"
+    );
+
+    // Back.
+    let there = namespace.name().to_owned();
+    let ours = cluster.kubeconfig();
+    let handback = tokio::spawn(async move {
+        let mut command = Command::new(binaries::svcplane().unwrap());
+        command.args([
+            "handback",
+            "--timeout=2m",
+            "--leader-elect-resource-namespace",
+            &there,
+            &flag,
+        ]);
+        command
+            .arg("--kubeconfig")
+            .arg(ours)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command.output().await.unwrap()
+    });
+    wait_mode(&leader, "observe", SOON).await;
+    start_built_ins(cluster).await;
+    let output = handback.await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("keeps Endpoints and EndpointSlices again"),
+        "{output:?}"
+    );
+    cluster.settled(Duration::from_secs(3), MINUTE).await.unwrap();
+    assert_eq!(versions(&namespace).await, kept, "handing back has touched something");
+    namespace.set_pod_ready("web0-0", true).await.unwrap();
+    becomes(&namespace, 0, pods, true).await;
+
+    // Taken back while they run: the canary, asked anew, does not let it write.
+    let (code, words) = take_back(cluster, &namespace).await;
+    assert!(code == 0 && words.contains("writes again"), "{code} {words}");
+    let both = leader.wait_metric("svcplane_foreign_writer", &[("found_by", "canary")], SOON, |it| {
+        it > 1.5
+    });
+    both.await.unwrap();
+    assert_eq!(leader.debug_state().await.unwrap()["mode"], "observe");
+    cluster.stop_controller_manager().await.unwrap();
+}
+
+#[tokio::test]
+async fn handing_over_there_and_back_touches_nothing() {
+    hand_over_there_and_back(50, 4).await;
+}
+
+#[tokio::test]
+#[ignore = "5,000 Pods, a few minutes: make handover"]
+async fn handing_over_500_services_there_and_back_touches_nothing() {
+    hand_over_there_and_back(500, 10).await;
+}
+
+#[tokio::test]
+async fn preflight_says_who_writes_and_what_is_missing() {
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    let canary = create_canary(&namespace).await;
+    start_built_ins(cluster).await;
+    workloads(&namespace, 1, PODS).await;
+    becomes(&namespace, 0, PODS, true).await;
+    cluster.stop_controller_manager().await.unwrap();
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let (code, words, errors) = run(cluster, &[&["preflight", "-o", "json"][..], &place].concat()).await;
+    assert_eq!((code, errors.as_str()), (1, ""), "it wrote a moment ago: {words}");
+    let rows: Vec<Value> = serde_json::from_str(&words).unwrap();
+    let found = |subject: &str| {
+        let row = rows.iter().find(|row| row["subject"] == subject);
+        let row = row.unwrap_or_else(|| panic!("{subject}: {words}"));
+        format!(
+            "{} {} {}",
+            row["state"].as_str().unwrap(),
+            row["found"].as_str().unwrap(),
+            row["todo"]
+        )
+    };
+    assert!(found("Kubernetes").starts_with("ok v1.37"), "{words}");
+    assert!(
+        found("last writers").starts_with("act kube-controller-manager: Endpoints "),
+        "{words}"
+    );
+    assert!(found("ranges").starts_with("ok 10.96.0.0/16"), "{words}");
+    assert!(found("permissions").starts_with("ok "), "{words}");
+    assert!(found("svcplane").contains("not installed"), "{words}");
+    assert!(found("canary").contains(&canary), "{words}");
+    assert!(
+        found("built-in controllers").starts_with("unknown "),
+        "no Pod shows them here: {words}"
+    );
+    let (code, table, _) = run(cluster, &[&["preflight"][..], &place].concat()).await;
+    assert!(
+        code == 1 && table.contains("last writers") && table.contains("-> "),
+        "{table}"
+    );
+}
