@@ -157,7 +157,7 @@ async fn life(helm: &str, flags: &[&str]) {
     let roles: Api<ClusterRole> = Api::all(client.clone());
     assert!(roles.get_opt("svcplane").await.unwrap().is_none());
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    assert_eq!(crds.list(&ListParams::default()).await.unwrap().items.len(), 2);
+    assert_eq!(crds.list(&ListParams::default()).await.unwrap().items.len(), 3);
     // B102: a Service can be made at once, and the release installed again.
     let namespace = TestNamespace::create(&cluster).await.unwrap();
     post(&namespace, &cluster_ip("after"), "").await.accepted().unwrap();

@@ -18,6 +18,8 @@ use svcplane_tests::proxy::{Action, FaultProxy, Match, Record, Refusal, Times};
 use svcplane_tests::svcplane::{Builder, Replica, SHORT_LEASE, Svcplane, alone};
 
 const SOON: Duration = Duration::from_secs(30);
+/// From the check before a write to the proxy, on a busy machine.
+const TRANSIT: Duration = Duration::from_millis(250);
 const RENEW_DEADLINE: Duration = Duration::from_secs(2);
 /// What a busy machine adds.
 const SLACK: Duration = Duration::from_secs(2);
@@ -129,8 +131,9 @@ async fn who_cannot_renew_stops_writing_before_the_other_begins() {
         let renewed = leader.proxy().requests(&lease_writes());
         let renewed = renewed.iter().rfind(|it| matches!(it.status, Some(200 | 201))).unwrap();
         let late = last.at.saturating_duration_since(renewed.at);
+        // What leaves at the last moment is seen a moment later.
         assert!(
-            late <= RENEW_DEADLINE,
+            late <= RENEW_DEADLINE + TRANSIT,
             "{text}: a write {late:?} after the last renewal was sent"
         );
         assert!(writes.len() > 5, "{text}: {} writes of the leader", writes.len());
