@@ -189,7 +189,13 @@ impl Loop {
                     Some(webhook) => self.webhooks.lock().insert(name.clone(), webhook),
                     None => self.webhooks.lock().remove(name),
                 };
-                self.status.set_ready(self.namespace.name(), name, ready).await?;
+                if let Err(error) = self.status.set_ready(self.namespace.name(), name, ready).await {
+                    // A Pod that is told to end meanwhile is not ready any more, and is seen to by the next look.
+                    let pod = pods.get_opt(name).await?;
+                    if pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()) {
+                        return Err(error);
+                    }
+                }
             }
         }
         Ok(())
