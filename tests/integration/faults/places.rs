@@ -37,7 +37,7 @@ fn lease(within: &Match, method: Method) -> Match {
 }
 
 /// The rights that are asked for, one by one.
-const RIGHTS: usize = 21;
+const RIGHTS: usize = 24;
 /// Renewals go on for as long as it takes.
 const ANY: usize = usize::MAX;
 
