@@ -151,13 +151,17 @@ fn firing() -> Vec<(&'static str, Series, u32)> {
         ),
         (
             "SvcplaneForeignWriter",
-            one("svcplane_foreign_changes_total", controller, "0+3x60"),
-            30,
+            one(
+                "svcplane_foreign_writer",
+                r#"kind="Endpoints", found_by="breaker""#,
+                "1x60",
+            ),
+            5,
         ),
         (
             "SvcplaneDrift",
-            one("svcplane_planned_operations_total", controller, "0+1x60"),
-            45,
+            one("svcplane_drift", r#"kind="Endpoints", reason="subsets""#, "1x60"),
+            20,
         ),
         (
             "SvcplaneRangeNearlyFull",
@@ -303,7 +307,18 @@ fn every_alert_fires_when_it_should_and_none_when_all_is_well() {
         (
             "svcplane_foreign_changes_total",
             r#"controller="endpoints-controller""#,
-            "5x60",
+            "0+20x60",
+        ),
+        (
+            "svcplane_foreign_writer",
+            r#"kind="Endpoints", found_by="breaker""#,
+            "0x60",
+        ),
+        // An observer sees each change before kube-controller-manager has followed.
+        (
+            "svcplane_drift",
+            r#"kind="Endpoints", reason="subsets""#,
+            "1 0 2x13 0 1x13 0 0 3x13 0x60",
         ),
     ]
     .into_iter()
@@ -314,7 +329,10 @@ fn every_alert_fires_when_it_should_and_none_when_all_is_well() {
     .collect();
     tests.push(
         json!({"interval": "1m", "name": "all is well", "input_series": input(&well),
-        "promql_expr_test": [{"expr": "count(ALERTS)", "eval_time": "50m", "exp_samples": []}]}),
+        "promql_expr_test": [
+            {"expr": "count(ALERTS)", "eval_time": "50m", "exp_samples": []},
+            {"expr": "count(count_over_time(ALERTS{alertstate=\"firing\"}[1h]))", "eval_time": "50m", "exp_samples": []},
+        ]}),
     );
     let file = json!({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests});
     fs::write(path("tests.yaml"), file.to_string()).unwrap();
