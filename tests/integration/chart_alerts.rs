@@ -98,6 +98,36 @@ fn every_alert_has_a_runbook() {
     assert_eq!(headings.len(), alerts.len(), "a runbook without an alert");
 }
 
+/// Two writers must not meet, and endpoints must not freeze.
+#[test]
+fn whoever_removes_it_is_told_to_hand_back_first() {
+    let section = RUNBOOKS
+        .split("## ")
+        .find(|it| it.starts_with("Install, upgrade, remove"));
+    let notes = include_str!("../../charts/svcplane/templates/NOTES.txt");
+    for (text, steps) in [
+        (
+            section.unwrap(),
+            [
+                "svcplane handback",
+                "switch the built-in controllers on",
+                "remove the release",
+            ],
+        ),
+        (
+            notes,
+            [
+                "svcplane handback",
+                "switch kube-controller-manager's endpoint controllers on again",
+                "helm uninstall",
+            ],
+        ),
+    ] {
+        let places = steps.map(|step| text.find(step).unwrap_or_else(|| panic!("{step}: {text}")));
+        assert!(places.is_sorted(), "{steps:?} {places:?}");
+    }
+}
+
 /// Series and their values, as promtool reads them.
 type Series = Vec<(String, &'static str)>;
 
