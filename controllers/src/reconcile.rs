@@ -325,8 +325,10 @@ impl Reconciler {
             }
             drift.extend(differences.iter().map(|reason| (controller, *reason)));
         }
-        self.drift
-            .note(key, drift, |difference, by| self.desk.metrics.drift(difference, by));
+        let leads = || self.desk.gate.check() != Err(Closed::NotLeading);
+        self.drift.note(key, drift, leads, |difference, by| {
+            self.desk.metrics.drift(difference, by);
+        });
         if let Some(summary) = self.first_look.note(key, planned) {
             tracing::info!("{summary}");
         }
