@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use http::Request;
+use http::{Method, Request};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -37,7 +37,7 @@ const BUFFER: usize = 32 * 1024;
 /// How many requests of one HTTP/2 connection are under way at most.
 const MOST_STREAMS: u32 = 128;
 
-/// Serves until the client, the time or `stop` ends it. Sets `asked` at the first request.
+/// Serves until the client, the time or `stop` ends it. Sets `asked` at the first review.
 pub(super) async fn serve(
     stream: TcpStream,
     acceptor: TlsAcceptor,
@@ -53,7 +53,9 @@ pub(super) async fn serve(
         Err(_) => return debug!("handshake took too long"),
     };
     let service = service_fn(|request: Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
+        if request.method() == Method::POST {
+            asked.store(true, Ordering::Relaxed);
+        }
         router.clone().call(request)
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
