@@ -10,6 +10,9 @@
 /// Seconds since 1970.
 pub type Seconds = i64;
 
+/// How long before it is made a certificate is valid, in seconds, for clocks that are behind.
+pub const BACKDATED: Seconds = 3600;
+
 /// How long certificates live, and how long caches may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -97,7 +100,7 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     let Some((&newest, old)) = state.authorities.split_first() else {
         return Step::NewAuthority;
     };
-    if !state.can_sign || now >= newest.renewal() {
+    if !state.can_sign || now >= newest.renewal() || is_ahead(newest, now) {
         return Step::NewAuthority;
     }
     // Before anything else that takes trust for granted: somebody may have blanked it.
@@ -106,7 +109,7 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     };
     let Some(leaf) = state
         .leaf
-        .filter(|leaf| leaf.fits && leaf.of_newest && now < leaf.life.renewal())
+        .filter(|leaf| leaf.fits && leaf.of_newest && now < leaf.life.renewal() && !is_ahead(leaf.life, now))
     else {
         let seen = since.saturating_add(policy.grace);
         return if now >= seen { Step::Issue } else { Step::Wait(seen) };
@@ -119,6 +122,11 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     }
     let due = drops.chain([newest.renewal(), leaf.life.renewal()]).min();
     Step::Wait(due.unwrap_or(now))
+}
+
+/// Made by somebody whose clock was wrong, so for everybody else it is not valid yet.
+fn is_ahead(life: Life, now: Seconds) -> bool {
+    life.made > now.saturating_add(BACKDATED)
 }
 
 /// May this old authority go, where `newest` is the newest? (see [`Step::DropOld`])

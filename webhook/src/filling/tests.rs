@@ -595,6 +595,27 @@ fn a_pool_that_is_asked_for_and_does_not_serve_is_told_by_the_annotation() {
     assert_eq!(patch[0].1, json!("10.96.9.9"));
 }
 
+/// The apiserver went from two families to one; its ServiceCIDR `kubernetes` still has both.
+#[test]
+fn a_flag_of_ours_says_how_many_families_there_are() {
+    let begun = Instant::now();
+    let ranges = |cidrs: &[&str]| Ranges {
+        cidrs: cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect(),
+        ports: "30000-32767".parse().unwrap(),
+    };
+    let object = || CidrObject {
+        name: "kubernetes".into(),
+        cidrs: vec![V4.parse().unwrap(), V6.parse().unwrap()],
+        ready: true,
+    };
+    for (given, dual) in [(&[][..], true), (&[V4][..], false), (&[V4, V6][..], true)] {
+        let mut ledger = Ledger::new(ranges(given), begun);
+        ledger.replace_service_cidrs(vec![object()], begun);
+        let families = ledger.families().unwrap();
+        assert_eq!((families.primary, families.dual), (IpFamily::IPv4, dual), "{given:?}");
+    }
+}
+
 #[test]
 fn a_dry_run_keeps_nothing() {
     let begun = Instant::now();

@@ -44,6 +44,24 @@ fn each_state_has_one_next_step() {
             Step::Issue,
         ),
         ("good", state(&[old], leaf(10, true, true), Some(0)), 20, Step::Wait(70)),
+        (
+            "of a clock that was ahead",
+            state(&[life(7_200, 7_565)], leaf(7_200, true, true), Some(0)),
+            0,
+            Step::NewAuthority,
+        ),
+        (
+            "leaf of a clock that was ahead",
+            state(&[old], leaf(7_200, true, true), Some(0)),
+            20,
+            Step::Issue,
+        ),
+        (
+            "valid already",
+            state(&[life(600, 965)], leaf(600, true, true), Some(0)),
+            0,
+            Step::Wait(660),
+        ),
         ("blanked", state(&[old], leaf(10, true, true), None), 20, Step::Publish),
         ("renewal", state(&[old], leaf(10, true, true), Some(0)), 70, Step::Issue),
         (
