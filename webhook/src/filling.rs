@@ -13,7 +13,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use svcplane_allocators::books::{Book, Governance, NotChosen, PoolVerdict, Source};
+use svcplane_allocators::books::{Book, Governance, NotChosen, PoolVerdict, RequestError, Source};
 use svcplane_allocators::service::ChoiceKey;
 use svcplane_allocators::value::Value;
 
@@ -115,13 +115,16 @@ impl<V> Outcome<V> {
     }
 }
 
+/// As [`Book::govern`] says it.
+type Governed = Result<Governance, RequestError>;
+
 /// One field that needs a value.
 struct Wish<'a> {
     key: &'a ChoiceKey,
     /// The annotation that asks for a pool.
     annotation: &'static str,
-    /// The pool that the Service asks for.
-    requested: Option<&'a str>,
+    /// Which pools serve the Service.
+    governance: &'a Governed,
     terms: Terms,
     /// What a value further on in the same list needs: it can only be given if this one is.
     later: Urgency,
@@ -153,7 +156,7 @@ fn urgency<V: Value>(book: &Book<V>, governance: &Governance, allocate: Allocate
     }
 }
 
-fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) -> bool) -> Outcome<V> {
+fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>) -> Outcome<V> {
     let Terms {
         allocate,
         is_live,
@@ -162,12 +165,12 @@ fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) 
         random,
         now,
     } = wish.terms;
-    let governance = match book.govern(selects, wish.requested) {
+    let governance = match wish.governance {
         Ok(governance) => governance,
         Err(error) if is_live => return Outcome::Refused(error.to_string()),
         Err(_) => return Outcome::LeftEmpty,
     };
-    let urgency = urgency(book, &governance, allocate).max(wish.later);
+    let urgency = urgency(book, governance, allocate).max(wish.later);
     if !is_live {
         return if urgency == Urgency::Enforced {
             Outcome::Bypassed
@@ -176,7 +179,7 @@ fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) 
         };
     }
     if governance.enforced && governance.pools.is_empty() {
-        return Outcome::Refused(unserved(&governance, wish.annotation));
+        return Outcome::Refused(unserved(governance, wish.annotation));
     }
     let certain = urgency >= Urgency::Certain;
     let pools = (!governance.pools.is_empty()).then_some(Source::Pools {

@@ -11,7 +11,7 @@ use svcplane_allocators::service::Field;
 use svcplane_allocators::value::Value;
 
 use super::{
-    Allocate, Asker, CLUSTER_IP_POOL, Filled, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal, urgency,
+    Asker, CLUSTER_IP_POOL, Filled, Governed, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal, urgency,
 };
 use crate::address::Written;
 use crate::judge::before_allocation;
@@ -43,29 +43,29 @@ pub(super) fn fill(
     };
     let key = asker.key(Field::ClusterIp);
     let requested = new.metadata.annotations.get(CLUSTER_IP_POOL).map(String::as_str);
+    let pool = |name: &str| ledger.cluster_ip_pools.get(name);
+    let selects = |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
+    let needs: Vec<_> = families
+        .into_iter()
+        .map(|family| match family {
+            IpFamily::IPv4 => (family, need(&ledger.cluster_ips.ipv4, selects, requested, terms)),
+            IpFamily::IPv6 => (family, need(&ledger.cluster_ips.ipv6, selects, requested, terms)),
+        })
+        .collect();
     let mut chosen = Vec::new();
-    for (place, family) in families.iter().enumerate() {
-        let pool = |name: &str| ledger.cluster_ip_pools.get(name);
-        let selects = |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
+    for (place, (family, (governance, _))) in needs.iter().enumerate() {
         // The list has no gaps: a second address is chosen only after a first.
-        let rest = families.iter().skip(place + 1);
-        let later = rest.map(|family| {
-            let (books, allocate) = (&ledger.cluster_ips, terms.allocate);
-            match family {
-                IpFamily::IPv4 => needed(&books.ipv4, selects, requested, allocate),
-                IpFamily::IPv6 => needed(&books.ipv6, selects, requested, allocate),
-            }
-        });
+        let later = needs.iter().skip(place + 1).map(|(_, (_, urgency))| *urgency).max();
         let wish = Wish {
             key: &key,
             annotation: CLUSTER_IP_POOL,
-            requested,
+            governance,
             terms,
-            later: later.max().unwrap_or_default(),
+            later: later.unwrap_or_default(),
         };
         let outcome = match family {
-            IpFamily::IPv4 => choose(&mut ledger.cluster_ips.ipv4, &wish, selects).map(IpAddr::V4),
-            IpFamily::IPv6 => choose(&mut ledger.cluster_ips.ipv6, &wish, selects).map(IpAddr::V6),
+            IpFamily::IPv4 => choose(&mut ledger.cluster_ips.ipv4, &wish).map(IpAddr::V4),
+            IpFamily::IPv6 => choose(&mut ledger.cluster_ips.ipv6, &wish).map(IpAddr::V6),
         };
         match outcome {
             // Without the right CIDR an apiserver refuses a dry run's address (validation.md 11.13).
@@ -103,15 +103,20 @@ pub(super) fn fill(
     if terms.dry_run { Vec::new() } else { chosen }
 }
 
-/// How much a family needs a choice; not at all if the Service asks for a pool that does not serve it, which is told where that family is asked for.
-fn needed<V: Value>(
+/// Which pools serve the Service in a family, and how much it needs a choice; not at all if it asks for a pool that does not serve it, which
+/// is told where that family is asked for.
+fn need<V: Value>(
     book: &Book<V>,
     selects: impl Fn(&str) -> bool,
     requested: Option<&str>,
-    allocate: Allocate,
-) -> Urgency {
-    let governance = book.govern(selects, requested);
-    governance.map_or(Urgency::Indifferent, |governance| urgency(book, &governance, allocate))
+    terms: Terms,
+) -> (Governed, Urgency) {
+    let governed = book.govern(selects, requested);
+    let urgency = governed
+        .as_ref()
+        .map(|governance| urgency(book, governance, terms.allocate));
+    let urgency = urgency.unwrap_or_default();
+    (governed, urgency)
 }
 
 /// Takes back what was chosen for a Service that is refused.

@@ -8,7 +8,9 @@ use svcplane_allocators::node_ports::{Need, NodePorts, Protocol, ServicePort, ne
 use svcplane_allocators::service::Field;
 use svcplane_allocators::value::NodePort;
 
-use super::{Asker, Filled, NODE_PORT_POOL, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal};
+use super::{
+    Asker, Filled, Governed, NODE_PORT_POOL, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal,
+};
 use crate::ledger::{Ledger, selects};
 use crate::review::PatchOperation;
 use crate::service::{Port, Service, Spec, port_number};
@@ -36,8 +38,11 @@ pub(super) fn fill(
     } = ledger;
     let labels = &new.metadata.labels;
     let selects = |name: &str| selects(namespaces, node_port_pools.get(name), asker.namespace(), labels);
+    let requested = new.metadata.annotations.get(NODE_PORT_POOL).map(String::as_str);
+    // Once for all ports.
+    let governance = node_ports.govern(selects, requested);
     let chosen = node_ports.apart_from(&named(&new.spec), terms.now, |book| {
-        choose_each(book, asker, new, &needs, selects, terms, filled)
+        choose_each(book, asker, new, &needs, &governance, terms, filled)
     });
     if terms.dry_run { Vec::new() } else { chosen }
 }
@@ -56,11 +61,11 @@ fn choose_each(
     asker: &Asker,
     new: &Service,
     needs: &[Need],
-    selects: impl Fn(&str) -> bool,
+    governance: &Governed,
     terms: Terms,
     filled: &mut Filled,
 ) -> Vec<Chosen> {
-    let requested = new.metadata.annotations.get(NODE_PORT_POOL).map(String::as_str);
+    let requested = new.metadata.annotations.contains_key(NODE_PORT_POOL);
     let mut chosen: BTreeMap<usize, Chosen> = BTreeMap::new();
     for (index, (need, port)) in needs.iter().zip(&new.spec.ports).enumerate() {
         let number = match need {
@@ -75,7 +80,7 @@ fn choose_each(
                 let wish = Wish {
                     key: &key,
                     annotation: NODE_PORT_POOL,
-                    requested,
+                    governance,
                     terms: Terms {
                         // Ports of one Service are not to lie side by side.
                         random: terms.random.rotate_left(u32::try_from(index % 64).unwrap_or_default()),
@@ -83,7 +88,7 @@ fn choose_each(
                     },
                     later: Urgency::default(),
                 };
-                match choose(book, &wish, &selects) {
+                match choose(book, &wish) {
                     // A dry run keeps nothing, so two of its ports may get one number.
                     Outcome::Chosen(number) if chosen.values().any(|(_, taken)| *taken == number) => continue,
                     Outcome::Chosen(number) => {
@@ -96,9 +101,10 @@ fn choose_each(
                         break;
                     }
                     Outcome::Refused(message) => {
-                        let field = match requested {
-                            Some(_) => annotation_field(NODE_PORT_POOL),
-                            None => format!("spec.ports[{index}].nodePort"),
+                        let field = if requested {
+                            annotation_field(NODE_PORT_POOL)
+                        } else {
+                            format!("spec.ports[{index}].nodePort")
                         };
                         filled.refused.push(refusal(field, message));
                         break;
