@@ -11,6 +11,7 @@
 pub mod admission;
 pub mod balanced;
 pub mod balancer;
+pub mod balancer_mutations;
 pub mod bench;
 pub mod binaries;
 pub mod caught_up;
@@ -25,7 +26,9 @@ pub mod governed;
 pub mod kubelet;
 pub mod lease;
 pub mod load;
+pub mod metallb;
 pub mod metrics;
+pub mod mutate;
 pub mod namespace;
 pub mod objects;
 pub mod plant;

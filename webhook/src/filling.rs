@@ -13,7 +13,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use svcplane_allocators::books::{Book, Governance, NotChosen, PoolVerdict, RequestError, Source};
+use svcplane_allocators::books::{Book, Governance, NotChosen, RequestError, Source};
+use svcplane_allocators::pools::PoolVerdict;
 use svcplane_allocators::service::ChoiceKey;
 use svcplane_allocators::value::Value;
 

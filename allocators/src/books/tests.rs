@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::pools::{Holdings, Mode, PoolSpec, PoolTerms, parse_cluster_ip_pool, parse_node_port_pool};
+use crate::pools::{Holdings, Mode, PoolSpec, PoolTerms, PoolVerdict, parse_cluster_ip_pool, parse_node_port_pool};
 use crate::range::{Registry, ValueRange};
 use crate::service::{Field, Requester};
 use crate::value::NodePort;

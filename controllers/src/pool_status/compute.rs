@@ -120,6 +120,16 @@ impl Holds {
             message,
         }
     }
+
+    /// It holds for this, too. What it held for before stays its reason.
+    pub fn and(self, reason: &'static str, more: String) -> Self {
+        let (reason, message) = if self.holds {
+            (self.reason, format!("{}; {more}", self.message))
+        } else {
+            (reason, more)
+        };
+        Self::of(self.kind, true, reason, message)
+    }
 }
 
 /// It as the API has it. One that does not change keeps the time of its last transition.
