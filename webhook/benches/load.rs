@@ -22,8 +22,7 @@ use svcplane_webhook::metrics::WebhookMetrics;
 use svcplane_webhook::server::Server;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
-use tokio::time::sleep_until;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -171,48 +170,80 @@ impl Load {
         // Once to warm up.
         for rate in [Some(self.rate), None, Some(self.rate)] {
             let (processor, begun) = (served.processor_time()?, Instant::now());
-            let took = self.drive(&served, &request, rate).await?;
+            let (took, late) = self.drive(&served, &request, rate).await?;
             let wall = begun.elapsed();
             let processor = served.processor_time()?.saturating_sub(processor);
             report(rate, &took, wall, processor, served.resident()?);
+            if rate.is_some() {
+                println!(
+                    "    of which the machine woke the sender late by p50 {} us  p99 {} us",
+                    micros(&late, 500),
+                    micros(&late, 990)
+                );
+            }
         }
         Ok(())
     }
 
-    /// All connections at once; the time that each answer took.
+    /// All connections at once; the time that each answer took since it was due, and how late each request was sent, sorted.
     async fn drive(
         &self,
         served: &Arc<Served>,
         request: &Arc<[u8]>,
         rate: Option<u32>,
-    ) -> Result<Vec<Duration>, Failure> {
+    ) -> Result<(Vec<Duration>, Vec<Duration>), Failure> {
         let begun = Instant::now();
         let end = begun + Duration::from_secs(self.seconds.into());
         let tasks = (0..self.connections).map(|i| {
             let (served, request, connections) = (served.clone(), request.clone(), self.connections);
+            let mut paced = rate.map(|rate| {
+                let pause = Duration::from_secs(1) * connections / rate;
+                pace(begun + pause * i / connections, pause, end)
+            });
             tokio::spawn(async move {
                 let mut stream = served.connect().await?;
-                let pause = rate.map(|rate| Duration::from_secs(1) * connections / rate);
-                let mut due = begun + pause.unwrap_or_default() * i / connections;
-                let mut took = Vec::new();
-                while due < end {
-                    if pause.is_some() {
-                        sleep_until(due.into()).await;
-                    }
+                let (mut took, mut late) = (Vec::new(), Vec::new());
+                loop {
+                    let due = match &mut paced {
+                        Some(paced) => paced.recv().await,
+                        None => Some(Instant::now()).filter(|now| *now < end),
+                    };
+                    let Some(due) = due else {
+                        return Ok::<_, Failure>((took, late));
+                    };
+                    late.push(due.elapsed());
                     ask(&mut stream, &request).await?;
                     took.push(due.elapsed());
-                    due = pause.map_or_else(Instant::now, |pause| due + pause);
                 }
-                Ok::<_, Failure>(took)
             })
         });
-        let mut took = Vec::new();
+        let (mut took, mut late) = (Vec::new(), Vec::new());
         for task in tasks.collect::<Vec<_>>() {
-            took.extend(task.await??);
+            let (one_took, one_late) = task.await??;
+            took.extend(one_took);
+            late.extend(one_late);
         }
         took.sort_unstable();
-        Ok(took)
+        late.sort_unstable();
+        Ok((took, late))
     }
+}
+
+/// When each request of a connection is due, told at that time. By a thread: timers of tokio wake at whole milliseconds, which
+/// would count as time that the server took.
+fn pace(first: Instant, pause: Duration, end: Instant) -> mpsc::UnboundedReceiver<Instant> {
+    let (tell, told) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let mut due = first;
+        while due < end {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            if tell.send(due).is_err() {
+                return;
+            }
+            due += pause;
+        }
+    });
+    told
 }
 
 async fn ask(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> Result<(), Failure> {
@@ -242,22 +273,23 @@ async fn ask(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> Result<(), Fa
     }
 }
 
+/// What `share` thousandths of sorted times do not exceed.
+fn micros(sorted: &[Duration], share: usize) -> u128 {
+    let place = sorted.len().saturating_sub(1) * share / 1000;
+    sorted.get(place).unwrap_or(&Duration::ZERO).as_micros()
+}
+
 fn report(rate: Option<u32>, took: &[Duration], wall: Duration, processor: Duration, resident: u64) {
-    let micros = |share: usize| {
-        took.get(took.len().saturating_sub(1) * share / 1000)
-            .unwrap_or(&Duration::ZERO)
-            .as_micros()
-    };
     let count = f64::from(u32::try_from(took.len()).unwrap_or(u32::MAX));
     let kind = rate.map_or("as fast as it goes".to_owned(), |rate| format!("at {rate}/s"));
     println!(
         "{kind:<20} {:>8.0}/s {:>8.0} per server core-second  p50 {} us  p99 {} us  p99.9 {} us  max {} us  {resident} KiB",
         count / wall.as_secs_f64(),
         count / processor.as_secs_f64().max(0.01),
-        micros(500),
-        micros(990),
-        micros(999),
-        micros(1000),
+        micros(took, 500),
+        micros(took, 990),
+        micros(took, 999),
+        micros(took, 1000),
     );
     _ = std::io::stdout().flush();
 }
