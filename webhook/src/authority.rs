@@ -107,6 +107,11 @@ impl Holdings {
         self.key.is_some() && self.served.is_some()
     }
 
+    /// The certificate to serve, in DER.
+    pub fn served(&self) -> Option<Vec<u8>> {
+        Some(pem::parse(&self.served.as_ref()?.chain).ok()?.into_contents())
+    }
+
     /// What the next step depends on. `published_since`: see [`State`].
     pub fn state(&self, names: &[String], published_since: Option<Seconds>) -> State {
         State {

@@ -2,6 +2,7 @@
 //! version that was looked at, so that another leader can take over between any two.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use k8s_openapi::ByteString;
@@ -17,7 +18,8 @@ use svcplane_runtime::api::{Failure, Repeated, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
 use svcplane_runtime::leader::TermHandle;
 use svcplane_webhook::authority::Holdings;
-use svcplane_webhook::rotation::{Policy, Seconds, Step, next};
+use svcplane_webhook::handshake::{HandshakeError, shake_hands};
+use svcplane_webhook::rotation::{EARLIEST, Policy, Seconds, Step, next};
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -64,6 +66,8 @@ enum StepError {
     Call(Failure),
     #[error("{0}")]
     Make(#[from] svcplane_webhook::authority::MakeError),
+    #[error("the webhook's certificate: {0}")]
+    Handshake(#[from] HandshakeError),
 }
 
 impl StepError {
@@ -71,6 +75,7 @@ impl StepError {
         match self {
             Self::Call(failure) => failure.as_str(),
             Self::Make(_) => "not_made",
+            Self::Handshake(_) => "failed",
         }
     }
 
@@ -79,6 +84,7 @@ impl StepError {
         match self {
             Self::Call(failure) => failure.clone(),
             Self::Make(error) => Failure::Invalid(error.to_string()),
+            Self::Handshake(error) => Failure::Invalid(error.to_string()),
         }
     }
 }
@@ -102,6 +108,10 @@ pub struct Keeper {
     remembered: Option<Holdings>,
     /// A bundle, and since when all configurations have been seen to trust it.
     seen: Option<(String, Seconds)>,
+    /// Where this replica serves.
+    server: SocketAddr,
+    /// What a handshake was last good with.
+    verified: Option<Holdings>,
 }
 
 impl Keeping {
@@ -112,6 +122,7 @@ impl Keeping {
         term: TermHandle,
         metrics: CertificateMetrics,
         secret: watch::Receiver<Known<Secret>>,
+        server: SocketAddr,
         watching: &mut Watching<'_>,
     ) {
         let mutating = Api::all(client.clone());
@@ -119,13 +130,21 @@ impl Keeping {
         let keeper = Keeper {
             mutating: watching.start("mutatingwebhookconfigurations", mutating, &self.configuration),
             validating: watching.start("validatingwebhookconfigurations", validating, &self.configuration),
-            keeping: self,
+            keeping: Keeping {
+                policy: Policy {
+                    early: rand::random_range(0..=EARLIEST),
+                    ..self.policy
+                },
+                ..self
+            },
             client: client.clone(),
             term,
             metrics,
             secret,
             remembered: None,
             seen: None,
+            server,
+            verified: None,
         };
         let keep = until(watching.stop, keeper.keep());
         watching.tasks.spawn("webhook authorities", watching.stop, keep);
@@ -206,6 +225,10 @@ impl Keeper {
         state.can_sign &= !asks_for_renewal(&secret);
         let step = next(&state, policy, now);
         let outcome = match step {
+            Step::Wait(_) if stored.served().is_some() && self.verified.as_ref() != Some(&stored) => {
+                let outcome = self.verify(&stored).await;
+                return self.count("verify", outcome);
+            }
             Step::Wait(until) => {
                 let seconds = u64::try_from(until - now).unwrap_or_default();
                 return Ok(Duration::from_secs(seconds).min(LONGEST_WAIT));
@@ -243,6 +266,22 @@ impl Keeper {
                 Err(error)
             }
         }
+    }
+
+    /// Shakes hands with ourselves as an apiserver does that trusts what is published. What is stored may be served a moment later than this
+    /// replica has seen it, so a first one that fails means nothing.
+    async fn verify(&mut self, stored: &Holdings) -> Result<(), StepError> {
+        let (Some(served), Some(name)) = (stored.served(), self.keeping.names.first()) else {
+            return Ok(());
+        };
+        let bundle = stored.bundle();
+        let shake = async || shake_hands(self.server, name, &bundle, &served).await;
+        if shake().await.is_err() {
+            tokio::time::sleep(RETRY).await;
+            shake().await?;
+        }
+        self.verified = Some(stored.clone());
+        Ok(())
     }
 
     fn published_since(&mut self, bundle: &str, published: [Option<bool>; 2], now: Seconds) -> Option<Seconds> {

@@ -98,6 +98,7 @@ impl World {
 
     fn terms<'a>(&self, zones: Option<&'a Zones>) -> Terms<'a> {
         Terms {
+            manager: Manager::Selector,
             max: self.max,
             trigger: None,
             zones,
