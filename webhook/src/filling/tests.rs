@@ -565,8 +565,8 @@ fn a_number_that_the_service_names_itself_is_not_chosen_for_another_of_its_ports
                 "ports": [{"name": "a", "port": 80, "nodePort": 30_100}, {"name": "b", "port": 443}]}),
             );
             let terms = Terms {
-                random,
                 dry_run,
+                random,
                 ..pooled(now)
             };
             let patch = patched(&filled(&mut ledger, &new, None, terms));
