@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Desired, Operation, Plan, Terms, Wanted, Zones, plan};
 use crate::model::{
-    Distribution, Endpoint, IpFamily, Node, NodeTable, ObjectKey, Pod, PodEndpoint, Revision, Service, Slice,
+    Distribution, Endpoint, IpFamily, Manager, Node, NodeTable, ObjectKey, Pod, PodEndpoint, Revision, Service, Slice,
     SliceContent, Uid,
 };
 
