@@ -10,6 +10,7 @@ use svcplane_runtime::leader::LeaderElectionArgs;
 use svcplane_runtime::watch::WatchList;
 
 use crate::gate::Mode;
+use crate::identity::Identity;
 
 mod audit;
 mod canary;
@@ -33,7 +34,7 @@ pub use controllers::Controllers;
 pub use explain::{ExplainArgs, Form, Named};
 pub use handback::{HandbackArgs, LeaseArgs};
 pub use load_balancer::{LoadBalancerArgs, Product};
-pub use pools::PoolsArgs;
+pub use pools::{Advertise, Announcer, ExportArgs, Giver, ImportArgs, PoolsAction, PoolsArgs};
 pub use preflight::PreflightArgs;
 pub use ranges::RangeArgs;
 pub use selftest::SelftestArgs;
@@ -57,7 +58,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Explain one Service: which Pods are in and which are not and why, what should be stored and what is, what clients see of it
     Explain(Box<ExplainArgs>),
-    /// Show how full the ranges and pools of ClusterIPs and nodePorts are, or who has a value
+    /// Show how full the ranges and pools of addresses and nodePorts are, or who has a value; turn other products' pools into ours and back
     Pools(Box<PoolsArgs>),
     /// Check what is stored against the rules of allocation, validation and pools; exit with 1 if something is wrong
     Audit(Box<AuditArgs>),
@@ -86,6 +87,11 @@ pub struct RunArgs {
     /// What becomes of the writes that the endpoint controllers find necessary: `observe` plans, counts and logs them; `active` makes them
     #[arg(long, value_enum, default_value_t = Mode::Observe)]
     pub mode: Mode,
+
+    /// Under whose name EndpointSlices are kept: kube-controller-manager's, in its place, or svcplane.io, beside it, which needs no acknowledgement and
+    /// keeps nothing else
+    #[arg(long, value_enum, default_value_t = Identity::DropIn)]
+    pub identity: Identity,
 
     /// Confirms that kube-controller-manager runs without its endpoint controllers (--controllers=*,-endpoints-controller,…); --mode=active
     /// needs it, because two writers of the same objects fight
@@ -153,7 +159,9 @@ pub enum LogFormat {
 impl RunArgs {
     /// Checks what clap cannot check alone. The error names the flag and what would be right.
     pub fn check(&self) -> Result<(), String> {
-        if self.mode == Mode::Active && !self.acknowledge_builtins_disabled {
+        self.identity.check(&self.controllers, self.canary.canary.is_some())?;
+        let beside = self.identity == Identity::Own;
+        if self.mode == Mode::Active && !beside && !self.acknowledge_builtins_disabled {
             return Err(format!(
                 "--mode=active needs --acknowledge-builtins-disabled: set it once kube-controller-manager runs with --controllers={}, because two \
                  writers of the same objects fight",

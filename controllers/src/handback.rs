@@ -2,6 +2,7 @@
 //! process; this command writes it, waits until it is obeyed, and looks whether the others are at work.
 
 mod obeyed;
+mod own_slices;
 
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
     if args.cancel {
         return cancel(&client, &lease).await;
     }
+    if args.check {
+        return check(&client, &lease).await;
+    }
     let running = args.controllers.of_endpoints();
     let probe = args
         .canary
@@ -54,6 +58,10 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
         "Then remove svcplane; only its Lease stays: kubectl -n {} delete lease {}\n",
         lease.namespace, lease.name
     );
+    if args.delete_own_slices {
+        let gone = own_slices::delete(&client, args.timeout).await?;
+        return Ok(format!("{gone} EndpointSlices of svcplane.io are deleted.\n{remove}"));
+    }
     let Some(probe) = probe else {
         return Ok(format!(
             "Now start kube-controller-manager with its endpoint controllers, and see with `svcplane explain --check NAMESPACE/NAME` that all \
@@ -93,6 +101,19 @@ async fn cancel(client: &Client, lease: &LeaseName) -> Result<String, String> {
     };
     Ok(format!(
         "svcplane in active mode writes again at the leader's next renewal, or once its canary has passed.{before}\n"
+    ))
+}
+
+async fn check(client: &Client, lease: &LeaseName) -> Result<String, String> {
+    let found = look(client, lease, CALL_LIMIT).await;
+    let Some(found) = found.map_err(|failure| cannot(lease, &failure))? else {
+        return Ok(format!("There is no Lease {lease}: nobody has led.\n"));
+    };
+    if found.notes.get(MODE_ANNOTATION).is_some_and(|mode| mode == "observe") {
+        return Ok(format!("Lease {lease} tells svcplane to observe.\n"));
+    }
+    Err(format!(
+        "svcplane keeps Endpoints and EndpointSlices, which freeze if it is removed now: run svcplane handback first (Lease {lease})"
     ))
 }
 

@@ -9,7 +9,7 @@ use svcplane_tests::admission::{address, install_crds};
 use svcplane_tests::chart::Helm;
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::svcplane::Svcplane;
-use svcplane_tests::tools::chart_tool;
+use svcplane_tests::tools::other_tool;
 
 const RUNBOOKS: &str = include_str!("../../docs/operations.md");
 
@@ -63,7 +63,14 @@ async fn every_metric_that_is_named_is_there() {
     let page = svcplane.metrics().await.unwrap();
     let there: BTreeSet<String> = page.names().into_iter().map(String::from).collect();
     // Those of which there is a series only once something has happened.
-    let later = ["svcplane_webhook_ca_published", "svcplane_syncs_total"];
+    let later = [
+        "svcplane_webhook_ca_published",
+        "svcplane_syncs_total",
+        "svcplane_drift",
+        "svcplane_foreign_writer",
+        "svcplane_loadbalancer_services",
+        "svcplane_loadbalancer_pool_addresses",
+    ];
     let mut named = BTreeSet::new();
     for alert in alerts() {
         named.extend(metrics(alert["expr"].as_str().unwrap()));
@@ -194,6 +201,16 @@ fn firing() -> Vec<(&'static str, Series, u32)> {
             20,
         ),
         (
+            "SvcplaneLoadBalancerPending",
+            one("svcplane_loadbalancer_services", r#"reason="Exhausted""#, "1x60"),
+            10,
+        ),
+        (
+            "SvcplaneAllocationFaults",
+            one("svcplane_repair_faults", r#"rule="ClusterIPAlreadyAllocated""#, "1x60"),
+            20,
+        ),
+        (
             "SvcplaneRangeNearlyFull",
             vec![
                 (
@@ -287,7 +304,7 @@ fn firing() -> Vec<(&'static str, Series, u32)> {
 
 #[test]
 fn every_alert_fires_when_it_should_and_none_when_all_is_well() {
-    let promtool = chart_tool("promtool").unwrap();
+    let promtool = other_tool("promtool").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let groups = json!({"groups": [{"name": "svcplane", "rules": alerts()}]});
@@ -320,11 +337,19 @@ fn every_alert_fires_when_it_should_and_none_when_all_is_well() {
             r#"controller="endpoints-controller", outcome="ok""#,
             "0+30x60",
         ),
+        // A change of a Pod, for the moment until it is followed.
         (
-            "svcplane_planned_operations_total",
-            r#"controller="endpoints-controller""#,
-            "0+30x60",
+            "svcplane_drift",
+            r#"kind="Endpoints", reason="subsets""#,
+            "0x9 1x3 0x50",
         ),
+        (
+            "svcplane_foreign_writer",
+            r#"kind="Endpoints", found_by="canary""#,
+            "0x60",
+        ),
+        ("svcplane_loadbalancer_services", r#"reason="Assigned""#, "9x60"),
+        ("svcplane_repair_faults", r#"rule="PortOutOfRange""#, "0x60"),
         ("svcplane_allocator_values", r#"range="a", state="used""#, "10x60"),
         ("svcplane_allocator_values", r#"range="a", state="free""#, "90x60"),
         ("svcplane_allocator_source_live", r#"resource="services""#, "1x60"),

@@ -63,6 +63,16 @@ fn addresses(pods: usize) -> Vec<String> {
     (11..).take(pods).map(|last| format!("10.201.0.{last}")).collect()
 }
 
+/// A namespace with a canary and a workload that kube-controller-manager keeps.
+async fn kept_by_built_ins(cluster: &Cluster) -> (TestNamespace, String) {
+    let namespace = create_namespace(cluster).await;
+    let canary = create_canary(&namespace).await;
+    start_built_ins(cluster).await;
+    workloads(&namespace, 1, PODS).await;
+    becomes(&namespace, 0, PODS, true).await;
+    (namespace, canary)
+}
+
 /// Waits until the Endpoints of this Service list all its Pods, the first one as ready or not.
 async fn becomes(namespace: &TestNamespace, number: usize, pods: usize, first_is_ready: bool) {
     let all = addresses(pods);
@@ -235,11 +245,7 @@ async fn both_run_and_the_breaker_ends_it_within_a_minute() {
 async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     let _alone = alone().await;
     let cluster = cluster::shared();
-    let namespace = create_namespace(cluster).await;
-    let canary = create_canary(&namespace).await;
-    start_built_ins(cluster).await;
-    workloads(&namespace, 1, PODS).await;
-    becomes(&namespace, 0, PODS, true).await;
+    let (namespace, canary) = kept_by_built_ins(cluster).await;
     let with_canary = active(&namespace)
         .arg(&format!("--canary={canary}"))
         .arg("--canary-interval=2s");
@@ -395,6 +401,65 @@ async fn a_built_in_controller_that_found_everything_made_is_seen_by_the_canary_
     cluster.stop_controller_manager().await.unwrap();
 }
 
+#[tokio::test]
+async fn slices_of_its_own_are_kept_beside_the_built_ins_and_go_when_told() {
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let (namespace, _) = kept_by_built_ins(cluster).await;
+    let managed_by = "endpointslice.kubernetes.io/managed-by";
+    let of = |all: &[EndpointSlice], manager: &str| -> Vec<EndpointSlice> {
+        let whose =
+            |slice: &&EndpointSlice| slice.metadata.labels.as_ref().unwrap().get(managed_by).unwrap() == manager;
+        let of_web = all
+            .iter()
+            .filter(|slice| slice.metadata.name.as_ref().unwrap().starts_with("web"));
+        of_web.filter(whose).cloned().collect()
+    };
+    let theirs = |all: &[EndpointSlice]| of(all, "endpointslice-controller.k8s.io");
+    let own = |all: &[EndpointSlice], ready: usize| {
+        let own = of(all, "svcplane.io");
+        let endpoints = own.iter().flat_map(slices::endpoints);
+        let found = endpoints
+            .filter(|it| it.conditions.as_ref().and_then(|it| it.ready) == Some(true))
+            .count();
+        (own.len() == 1 && found == ready)
+            .then_some(())
+            .ok_or_else(|| format!("{} slices, {found} ready", own.len()))
+    };
+    let everything = Default::default();
+    let before = theirs(&namespace.slices().list(&everything).await.unwrap().items);
+    let beside = active(&namespace)
+        .without("--acknowledge-builtins-disabled")
+        .arg("--identity=own")
+        .arg("--controllers=endpointslice-controller");
+    let replica = Replica::start(cluster, beside).await.unwrap();
+    eventually("a slice of its own", SOON, &namespace.slices(), "", |all| {
+        own(all, PODS)
+    })
+    .await
+    .unwrap();
+    replica.wait_idle().await.unwrap();
+    cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
+    let after = theirs(&namespace.slices().list(&everything).await.unwrap().items);
+    assert_eq!(after, before, "theirs are left alone");
+    assert_eq!(replica.proxy().writes("endpoints", "").len(), 0);
+    // Both follow.
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    becomes(&namespace, 0, PODS, false).await;
+    eventually("followed", SOON, &namespace.slices(), "", |all| own(all, PODS - 1))
+        .await
+        .unwrap();
+    assert_eq!(replica.debug_state().await.unwrap()["mode"], "active", "nobody fights");
+
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let (code, words, errors) = run(cluster, &[&["handback", "--delete-own-slices"][..], &place].concat()).await;
+    assert!(code == 0 && words.contains("are deleted"), "{code} {words} {errors}");
+    let left = namespace.slices().list(&everything).await.unwrap().items;
+    assert!(of(&left, "svcplane.io").is_empty(), "{left:?}");
+    assert_eq!(theirs(&left).len(), 1);
+    cluster.stop_controller_manager().await.unwrap();
+}
+
 /// kube-controller-manager, then svcplane, then kube-controller-manager again; each follows changes in its turn.
 async fn hand_over_there_and_back(services: usize, pods: usize) {
     let _alone = alone().await;
@@ -466,7 +531,11 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
         "one Endpoints and one slice"
     );
 
-    // Back.
+    // Back. Until then it is not to be removed.
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let check = [&["handback", "--check"][..], &place].concat();
+    let (code, _, errors) = run(cluster, &check).await;
+    assert!(code == 1 && errors.contains("freeze"), "{code} {errors}");
     let there = namespace.name().to_owned();
     let ours = cluster.kubeconfig();
     let handback = tokio::spawn(async move {
@@ -493,6 +562,8 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
         String::from_utf8_lossy(&output.stdout).contains("keeps Endpoints,EndpointSlice again"),
         "{output:?}"
     );
+    let (code, words, _) = run(cluster, &check).await;
+    assert!(code == 0 && words.contains("observe"), "{code} {words}");
     cluster.settled(Duration::from_secs(3), MINUTE).await.unwrap();
     assert_eq!(versions(&namespace).await, kept, "handing back has touched something");
     namespace.set_pod_ready("web0-0", true).await.unwrap();
@@ -524,11 +595,7 @@ async fn handing_over_500_services_there_and_back_touches_nothing() {
 async fn preflight_says_who_writes_and_what_is_missing() {
     let _alone = alone().await;
     let cluster = cluster::shared();
-    let namespace = create_namespace(cluster).await;
-    let canary = create_canary(&namespace).await;
-    start_built_ins(cluster).await;
-    workloads(&namespace, 1, PODS).await;
-    becomes(&namespace, 0, PODS, true).await;
+    let (namespace, canary) = kept_by_built_ins(cluster).await;
     cluster.stop_controller_manager().await.unwrap();
     let place = ["--leader-elect-resource-namespace", namespace.name()];
     let (code, words, errors) = run(cluster, &[&["preflight", "-o", "json"][..], &place].concat()).await;

@@ -37,6 +37,14 @@ pub struct HandbackArgs {
     /// Take it back: svcplane writes again, after its canary, if it has one, has passed
     #[arg(long, conflicts_with = "canary")]
     pub cancel: bool,
+
+    /// Delete the slices of --identity=own, too: kube-controller-manager has its own, and would leave these for ever
+    #[arg(long, conflicts_with_all = ["canary", "cancel"])]
+    pub delete_own_slices: bool,
+
+    /// Change nothing, and fail if it has not been done: what is asked before svcplane is removed
+    #[arg(long, conflicts_with_all = ["canary", "cancel", "delete_own_slices"])]
+    pub check: bool,
 }
 
 /// The Lease of svcplane run, for commands.
