@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use svcplane::endpoints::{TriggerTracker, decide};
 use svcplane::endpointslice::{Matched, Operation, Plan, Terms, plan_all};
 use svcplane::index::{Index, PodChanges, Snapshot};
-use svcplane::model::{EndpointsObject, Interner, ObjectKey, Revision, Slice, Uid};
+use svcplane::model::{EndpointsObject, Interner, Manager, ObjectKey, Revision, Slice, Uid};
 use svcplane::wire::{WireEndpoints, WireNode, WirePod, WireService, write_endpoints};
 
 /// About 6 kB, as Pods are.
@@ -139,6 +139,7 @@ impl World {
 
 fn plan(snapshot: &Snapshot, pods: Matched<'_>) -> Plan {
     let terms = Terms {
+        manager: Manager::Selector,
         max: 100,
         trigger: None,
         zones: None,

@@ -10,6 +10,7 @@ use svcplane_runtime::leader::LeaderElectionArgs;
 use svcplane_runtime::watch::WatchList;
 
 use crate::gate::Mode;
+use crate::identity::Identity;
 
 mod audit;
 mod canary;
@@ -87,6 +88,11 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = Mode::Observe)]
     pub mode: Mode,
 
+    /// Under whose name EndpointSlices are kept: kube-controller-manager's, in its place, or svcplane.io, beside it, which needs no acknowledgement and
+    /// keeps nothing else
+    #[arg(long, value_enum, default_value_t = Identity::DropIn)]
+    pub identity: Identity,
+
     /// Confirms that kube-controller-manager runs without its endpoint controllers (--controllers=*,-endpoints-controller,…); --mode=active
     /// needs it, because two writers of the same objects fight
     #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
@@ -153,7 +159,9 @@ pub enum LogFormat {
 impl RunArgs {
     /// Checks what clap cannot check alone. The error names the flag and what would be right.
     pub fn check(&self) -> Result<(), String> {
-        if self.mode == Mode::Active && !self.acknowledge_builtins_disabled {
+        self.identity.check(&self.controllers, self.canary.canary.is_some())?;
+        let beside = self.identity == Identity::Own;
+        if self.mode == Mode::Active && !beside && !self.acknowledge_builtins_disabled {
             return Err(format!(
                 "--mode=active needs --acknowledge-builtins-disabled: set it once kube-controller-manager runs with --controllers={}, because two \
                  writers of the same objects fight",

@@ -71,7 +71,7 @@ impl Controller {
 impl From<Manager> for Controller {
     fn from(manager: Manager) -> Self {
         match manager {
-            Manager::Selector => Self::Slices,
+            Manager::Selector | Manager::Own => Self::Slices,
             Manager::Mirroring => Self::Mirroring,
         }
     }

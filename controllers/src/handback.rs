@@ -2,6 +2,7 @@
 //! process; this command writes it, waits until it is obeyed, and looks whether the others are at work.
 
 mod obeyed;
+mod own_slices;
 
 use std::time::Duration;
 
@@ -12,8 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use self::obeyed::{Obedience, WRITES_END};
 use crate::args::HandbackArgs;
-use crate::canary::{Probe, RESULT_ANNOTATION};
-use crate::controller::Controller;
+use crate::canary::{Found, Probe, RESULT_ANNOTATION};
 use crate::orders::{REASON_ANNOTATION, Reason, kinds};
 use crate::start;
 
@@ -30,10 +30,16 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
     if args.cancel {
         return cancel(&client, &lease).await;
     }
+    if args.check {
+        return check(&client, &lease).await;
+    }
+    let running = args.controllers.of_endpoints();
     let probe = args
         .canary
         .clone()
-        .map(|canary| Probe::new(client.clone(), canary, &Controller::OF_ENDPOINTS));
+        .map(|canary| Probe::new(client.clone(), canary, &running))
+        // Mirrors do not show by it.
+        .filter(|probe| !probe.whose().is_empty());
     if let Some(probe) = &probe {
         // Before anything is changed.
         probe.check().await?;
@@ -52,6 +58,10 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
         "Then remove svcplane; only its Lease stays: kubectl -n {} delete lease {}\n",
         lease.namespace, lease.name
     );
+    if args.delete_own_slices {
+        let gone = own_slices::delete(&client, args.timeout).await?;
+        return Ok(format!("{gone} EndpointSlices of svcplane.io are deleted.\n{remove}"));
+    }
     let Some(probe) = probe else {
         return Ok(format!(
             "Now start kube-controller-manager with its endpoint controllers, and see with `svcplane explain --check NAMESPACE/NAME` that all \
@@ -59,11 +69,16 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
         ));
     };
     probe.clear().await?;
-    say("Now start kube-controller-manager with its endpoint controllers; waiting for them.");
-    wait_alive(&probe, args.timeout).await?;
-    Ok(format!(
-        "kube-controller-manager keeps Endpoints and EndpointSlices again.\n{remove}"
-    ))
+    let bait = probe.lay().await;
+    let bait = bait.map_err(|failure| format!("cannot use canary {}: {failure}", probe.canary()))?;
+    let names: Vec<&str> = probe.whose().iter().map(|it| it.as_str()).collect();
+    say(&format!(
+        "Now start kube-controller-manager with its endpoint controllers; waiting for {}.",
+        names.join(" and ")
+    ));
+    wait_alive(&probe, bait.as_ref(), args.timeout).await?;
+    let again = kinds(probe.whose());
+    Ok(format!("kube-controller-manager keeps {again} again.\n{remove}"))
 }
 
 async fn cancel(client: &Client, lease: &LeaseName) -> Result<String, String> {
@@ -86,6 +101,19 @@ async fn cancel(client: &Client, lease: &LeaseName) -> Result<String, String> {
     };
     Ok(format!(
         "svcplane in active mode writes again at the leader's next renewal, or once its canary has passed.{before}\n"
+    ))
+}
+
+async fn check(client: &Client, lease: &LeaseName) -> Result<String, String> {
+    let found = look(client, lease, CALL_LIMIT).await;
+    let Some(found) = found.map_err(|failure| cannot(lease, &failure))? else {
+        return Ok(format!("There is no Lease {lease}: nobody has led.\n"));
+    };
+    if found.notes.get(MODE_ANNOTATION).is_some_and(|mode| mode == "observe") {
+        return Ok(format!("Lease {lease} tells svcplane to observe.\n"));
+    }
+    Err(format!(
+        "svcplane keeps Endpoints and EndpointSlices, which freeze if it is removed now: run svcplane handback first (Lease {lease})"
     ))
 }
 
@@ -131,8 +159,8 @@ async fn wait_obeyed(client: &Client, lease: &LeaseName, noted: &SeenLease, time
     Ok(())
 }
 
-async fn wait_alive(probe: &Probe, timeout: Duration) -> Result<(), String> {
-    let (started, mut missing) = (Instant::now(), vec![Controller::Endpoints, Controller::Slices]);
+async fn wait_alive(probe: &Probe, bait: Option<&Found>, timeout: Duration) -> Result<(), String> {
+    let (started, mut missing) = (Instant::now(), probe.whose().to_vec());
     while !missing.is_empty() {
         if started.elapsed() >= timeout {
             return Err(format!(
@@ -142,7 +170,7 @@ async fn wait_alive(probe: &Probe, timeout: Duration) -> Result<(), String> {
             ));
         }
         sleep(PAUSE).await;
-        let alive = probe.alive().await;
+        let alive = probe.alive(bait).await;
         let alive = alive.map_err(|failure| format!("cannot look at canary {}: {failure}", probe.canary()))?;
         missing.retain(|controller| !alive.contains(controller));
     }

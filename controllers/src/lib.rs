@@ -24,6 +24,7 @@
 //! * [`foreign_writers`]: the breaker at work.
 //! * [`gate`]: may this process write now?
 //! * [`handback`](mod@handback): `svcplane handback`.
+//! * [`identity`]: under whose name slices are kept.
 //! * [`index`]: what is stored, and who is affected by a change.
 //! * [`leadership`]: the life of a term.
 //! * [`lease_notes`]: what svcplane notes on its Lease.
@@ -68,6 +69,7 @@ pub mod first_look;
 pub mod foreign_writers;
 pub mod gate;
 pub mod handback;
+pub mod identity;
 pub mod index;
 pub mod leadership;
 pub mod lease_notes;

@@ -80,8 +80,10 @@ pub fn needed(mode: Mode, running: &[Controller], lease: Option<(&str, &str)>, w
         rights.extend(verbs.iter().map(|verb| Right::new(verb, group, resource, namespace)));
     };
     add("", "services", None, &["get", "list", "watch"]);
-    add("", "pods", None, &["list", "watch"]);
-    add("", "endpoints", None, &["list", "watch"]);
+    if running.iter().any(|controller| controller.is_of_endpoints()) {
+        add("", "pods", None, &["list", "watch"]);
+        add("", "endpoints", None, &["list", "watch"]);
+    }
     let active = mode == Mode::Active;
     if active && running.contains(&Controller::Endpoints) {
         add("", "endpoints", None, &["get", "create", "update", "delete"]);
@@ -218,6 +220,12 @@ mod tests {
             !alone
                 .iter()
                 .any(|right| ["endpointslices", "nodes"].contains(&right.resource))
+        );
+        let managed = needed(Mode::Observe, &[Controller::Repair], None, true);
+        assert!(
+            !managed
+                .iter()
+                .any(|right| ["pods", "endpoints"].contains(&right.resource))
         );
         let observing = needed(Mode::Observe, &Controller::ALL, None, false);
         let writes = |right: &Right| !matches!(right.verb, "get" | "list" | "watch");

@@ -31,6 +31,7 @@ use crate::feed::Feed;
 use crate::first_look::FirstLook;
 use crate::foreign_writers::{Suspects, suspects};
 use crate::gate::Gate;
+use crate::identity::Identity;
 use crate::index::Index;
 use crate::leadership::{lead, resync};
 use crate::loadbalancer::{LoadBalancers, Settings};
@@ -217,7 +218,7 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     };
     let (suspects, suspected) = suspects();
     let controller = Arc::new(reconciler(args, desk, queue.clone(), suspects));
-    let kinds = Kinds::of(&running);
+    let kinds = Kinds::of(&running, args.identity);
     let synced = kinds.readiness();
     let electing = Readiness::new("leader election");
     let state = Debug {
@@ -253,7 +254,10 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
         term: term.clone(),
         running: args.controllers.of_endpoints(),
     };
-    coexistence.start(args, &controller.desk, suspected, tasks, &stops.work);
+    // Of objects of its own nobody else is the writer.
+    if args.identity == Identity::DropIn {
+        coexistence.start(args, &controller.desk, suspected, tasks, &stops.work);
+    }
     let style = watch::list_style(args.watch_list, minor);
     let watches = Watches {
         client,
@@ -293,7 +297,10 @@ fn reconciler(args: &RunArgs, desk: Desk, queue: WorkQueue, suspects: Suspects) 
         first_look: FirstLook::default(),
         drift: Drift::default(),
         endpoints: runs(Controller::Endpoints).then(EndpointsPart::default),
-        slices: runs(Controller::Slices).then(|| SlicesPart::new(args.tuning.sizes.max_endpoints_per_slice.into())),
+        slices: runs(Controller::Slices).then(|| {
+            let max = args.tuning.sizes.max_endpoints_per_slice.into();
+            SlicesPart::new(args.identity.manager(), max)
+        }),
         mirroring: runs(Controller::Mirroring)
             .then(|| MirroringPart::new(args.tuning.sizes.mirroring_max_endpoints_per_subset.into())),
     }

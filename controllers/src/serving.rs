@@ -1,6 +1,7 @@
 //! The admission webhook, wired in one place. Every replica serves it, whoever leads.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -55,8 +56,8 @@ impl Certified {
         Ok((opened, certificates))
     }
 
-    /// Follows it until `watching` stops.
-    fn start(self, client: &Client, term: TermHandle, watching: &mut Watching<'_>) {
+    /// Follows it until `watching` stops. It is served at `server`.
+    fn start(self, client: &Client, term: TermHandle, server: SocketAddr, watching: &mut Watching<'_>) {
         match self {
             Self::Files(reader) => {
                 let follow = until(watching.stop, reader.follow());
@@ -65,7 +66,7 @@ impl Certified {
             Self::Secret(secret) => drop(secret.start(client, watching)),
             Self::SelfManaged(secret, keeping, metrics) => {
                 let known = secret.start(client, watching);
-                keeping.start(client, term, metrics, known, watching);
+                keeping.start(client, term, metrics, known, server, watching);
             }
         }
     }
@@ -180,7 +181,9 @@ impl Webhook {
             metrics: &watches.metrics,
             style: watches.style,
         };
-        self.certified.start(&watches.client, term.clone(), &mut watching);
+        let server = self.server.address();
+        self.certified
+            .start(&watches.client, term.clone(), server, &mut watching);
         let statuses = pool_status::keep(watches.client, Arc::clone(&self.ledger), term);
         tasks.spawn("pool status", stop, until(stop, statuses));
         tasks.spawn("books", stop, until(stop, keep_time(self.ledger, pulses)));

@@ -10,12 +10,15 @@ use tokio_util::sync::CancellationToken;
 use crate::controller::Controller;
 use crate::endpointslice::MANAGED_BY_LABEL;
 use crate::feed::{Feed, Watched};
+use crate::identity::Identity;
 use crate::index::Kind;
 use crate::model::Manager;
 use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
 
-/// Which kinds are watched beside Services, Pods and Endpoints.
+/// Which kinds are watched beside Services.
 pub struct Kinds {
+    /// Pods and Endpoints: nobody else looks at them.
+    endpoints: bool,
     /// Label selector of the slices, if any are.
     pub slices: Option<String>,
     nodes: bool,
@@ -23,14 +26,15 @@ pub struct Kinds {
 
 impl Kinds {
     /// What these controllers need.
-    pub fn of(running: &[Controller]) -> Self {
-        let managers = [Manager::Selector, Manager::Mirroring].into_iter();
+    pub fn of(running: &[Controller], identity: Identity) -> Self {
+        let managers = [identity.manager(), Manager::Mirroring].into_iter();
         let managers: Vec<&str> = managers
             .filter(|manager| running.contains(&Controller::from(*manager)))
             .map(Manager::as_str)
             .collect();
         let selector = || format!("{MANAGED_BY_LABEL} in ({})", managers.join(","));
         Self {
+            endpoints: running.iter().any(|controller| controller.is_of_endpoints()),
             slices: (!managers.is_empty()).then(selector),
             nodes: running.contains(&Controller::Slices),
         }
@@ -38,7 +42,8 @@ impl Kinds {
 
     /// One for each kind, named after it.
     pub fn readiness(&self) -> Vec<Readiness> {
-        let mut kinds = vec!["services", "pods", "endpoints"];
+        let mut kinds = vec!["services"];
+        kinds.extend(self.endpoints.then_some(["pods", "endpoints"]).into_iter().flatten());
         kinds.extend(self.slices.is_some().then_some("endpointslices"));
         kinds.extend(self.nodes.then_some("nodes"));
         kinds.into_iter().map(Readiness::new).collect()

@@ -18,7 +18,7 @@ use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::eventually::{eventually_gone, eventually_one};
 use svcplane_tests::governed::{cluster_ip, post};
 use svcplane_tests::namespace::{TestNamespace, create_named};
-use svcplane_tests::process_kubelet::ProcessKubelet;
+use svcplane_tests::process_kubelet::{Place, ProcessKubelet};
 use svcplane_tests::proxy::FaultProxy;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -65,6 +65,13 @@ async fn served_by(namespace: &TestNamespace, count: usize) {
         .unwrap();
 }
 
+/// What `svcplane handback` notes on the Lease, and takes off it.
+async fn observe(namespace: &TestNamespace, mode: Option<&str>) {
+    let note = Patch::Merge(json!({"metadata": {"annotations": {"svcplane.io/mode": mode}}}));
+    let leases = namespace.leases();
+    leases.patch("svcplane", &PatchParams::default(), &note).await.unwrap();
+}
+
 /// A release's life with this Helm; `flags`: of install and upgrade.
 async fn life(helm: &str, flags: &[&str]) {
     let cluster = Cluster::start(Flavour::DualStack).await.unwrap();
@@ -73,21 +80,12 @@ async fn life(helm: &str, flags: &[&str]) {
     create_named(&client, NAMESPACE).await.unwrap();
     let own = TestNamespace::existing(client.clone(), NAMESPACE);
     let proxy = Arc::new(FaultProxy::start(&cluster).unwrap());
-    let kubelet = ProcessKubelet::start(&cluster, Arc::clone(&proxy), NAMESPACE);
+    let kubelet = ProcessKubelet::start(&cluster, Arc::clone(&proxy), NAMESPACE, Place::Loopback);
     // In place of kube-proxy: nothing leads to the address of a Service here.
     let balancer = Balancer::start(Vec::new()).await.unwrap();
     let url = format!("--set=webhook.url=https://{}", balancer.address());
     let helm = Helm::of(helm).unwrap();
-    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
-    let run = async |command: &[&str]| {
-        let given = command.iter().map(ToString::to_string);
-        let all: Vec<String> = given
-            .chain(["--namespace".into(), NAMESPACE.into(), kubeconfig.clone()])
-            .collect();
-        let helm = helm.clone();
-        let run = move || helm.run(&all.iter().map(String::as_str).collect::<Vec<_>>());
-        tokio::task::spawn_blocking(run).await.unwrap()
-    };
+    let run = async |command: &[&str]| helm.run_on(&cluster, command).await;
     let values = [
         url.as_str(),
         "--set=mode=active",
@@ -149,8 +147,14 @@ async fn life(helm: &str, flags: &[&str]) {
 
     assert_eq!(proxy.forbidden().len(), 0, "{:?}", proxy.forbidden());
 
+    // It is not removed while it keeps endpoints: nobody would follow Pods any more.
+    let uninstall = ["uninstall", "svcplane", "--wait", "--timeout=3m"];
+    let refused = run(&uninstall).await.unwrap_err().to_string();
+    assert!(refused.contains("pre-delete"), "{refused}");
+    served_by(&own, 2).await;
+    observe(&own, Some("observe")).await;
     // The Secret goes with the Deployment; the resources stay. The roles go before the Pods do.
-    run(&["uninstall", "svcplane", "--wait", "--timeout=3m"]).await.unwrap();
+    run(&uninstall).await.unwrap();
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     eventually_gone("the Secret", SOON, &secrets, SECRET).await.unwrap();
     assert!(mutating.get_opt(CONFIGURATION).await.unwrap().is_none());
@@ -162,6 +166,7 @@ async fn life(helm: &str, flags: &[&str]) {
     let namespace = TestNamespace::create(&cluster).await.unwrap();
     post(&namespace, &cluster_ip("after"), "").await.accepted().unwrap();
     proxy.clear_records();
+    observe(&own, None).await;
     change("install", &[]).await.unwrap();
     wait_published(&client).await;
     served_by(&own, 2).await;

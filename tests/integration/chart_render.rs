@@ -1,6 +1,6 @@
 //! What the chart renders, with Helm 4 and Helm 3: the same each time, within limits, and with no more rights than are needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -181,7 +181,7 @@ fn expanded(lines: &[(&str, &str)]) -> BTreeSet<String> {
 }
 
 /// What an observer with a webhook and all controllers may, in the cluster.
-const OBSERVER: [(&str, &str); 13] = [
+const OBSERVER: [(&str, &str); 16] = [
     ("core/services[]", "get list watch"),
     ("core/pods[]", "list watch"),
     ("core/endpoints[]", "list watch"),
@@ -195,6 +195,17 @@ const OBSERVER: [(&str, &str); 13] = [
     ("svcplane.io/nodeportpools[]", "get list watch"),
     ("svcplane.io/clusterippools/status[]", "patch"),
     ("svcplane.io/nodeportpools/status[]", "patch"),
+    ("core/services/status[]", "patch"),
+    ("svcplane.io/loadbalancerpools[]", "get list watch"),
+    ("svcplane.io/loadbalancerpools/status[]", "patch"),
+];
+
+/// What only the endpoint controllers look at.
+const OF_ENDPOINTS: [&str; 4] = [
+    "core/pods[]",
+    "core/endpoints[]",
+    "core/nodes[]",
+    "discovery.k8s.io/endpointslices[]",
 ];
 
 /// What a self-managed certificate takes.
@@ -235,7 +246,7 @@ fn roles_are_exactly_what_is_allowed() {
     let few = cluster(
         helm()
             .values("ci/endpoints-only-values.yaml")
-            .set(&["webhook.enabled=false"]),
+            .set(&["webhook.enabled=false", "loadBalancer.enabled=false"]),
     );
     let alone = [
         ("core/services[]", "get list watch"),
@@ -247,6 +258,40 @@ fn roles_are_exactly_what_is_allowed() {
         ("networking.k8s.io/ipaddresses[]", "list"),
     ];
     assert_eq!(few, expanded(&alone));
+    let own = [
+        ("discovery.k8s.io/endpointslices[]", "get create update delete"),
+        ("discovery.k8s.io/endpointslices/restricted[]", "create"),
+        ("core/services/finalizers[]", "update"),
+        ("core/endpoints/finalizers[]", "update"),
+    ];
+    assert_eq!(
+        cluster(helm().values("ci/own-values.yaml")),
+        expanded(&[&observer[..], &own].concat()),
+        "no right to write Endpoints"
+    );
+    let managed: Vec<_> = observer
+        .iter()
+        .filter(|(resource, _)| !OF_ENDPOINTS.contains(resource))
+        .copied()
+        .collect();
+    assert_eq!(
+        cluster(helm().values("profiles/values-managed.yaml")),
+        expanded(&managed)
+    );
+    let balancing = cluster(
+        helm()
+            .values("profiles/values-managed.yaml")
+            .set(&["webhook.enabled=false", "controllers.repair.enabled=false"]),
+    );
+    let alone = [
+        ("core/services[]", "get list watch"),
+        ("core/services/status[]", "patch"),
+        ("core/namespaces[]", "list watch"),
+        ("events.k8s.io/events[]", "create patch"),
+        ("svcplane.io/loadbalancerpools[]", "get list watch"),
+        ("svcplane.io/loadbalancerpools/status[]", "patch"),
+    ];
+    assert_eq!(balancing, expanded(&alone));
 
     let namespaced = |helm: Helm| rules(helm.template().unwrap().one("Role"));
     let lease = [
@@ -261,10 +306,84 @@ fn roles_are_exactly_what_is_allowed() {
     assert_eq!(namespaced(helm()), expanded(&[&lease[..], &secret].concat()));
     assert_eq!(namespaced(helm().set(&["webhook.enabled=false"])), expanded(&lease));
     let given = [("core/secrets[my-certificate]", "list watch")];
+    let members = [("discovery.k8s.io/endpointslices[]", "list watch")];
+    assert_eq!(
+        namespaced(helm().values("profiles/values-managed.yaml")),
+        expanded(&[&lease[..], &secret, &members].concat())
+    );
     assert_eq!(
         namespaced(helm().values("ci/existing-values.yaml")),
         expanded(&[&lease[..], &given].concat())
     );
+}
+
+/// Each resource of the roles, with the object's name if there is one, and the verbs on it.
+fn rights(helm: Helm) -> BTreeMap<String, String> {
+    let rendered = helm.template().unwrap();
+    let mut rights = BTreeMap::<String, String>::new();
+    let own = |role: &Value| role["kind"] == "Role" && role["metadata"]["name"] == "svcplane";
+    for role in rendered
+        .objects
+        .iter()
+        .filter(|it| it["kind"] == "ClusterRole" || own(it))
+    {
+        let place = if own(role) { "own " } else { "" };
+        for rule in role["rules"].as_array().unwrap() {
+            let texts = |name: &str| -> Vec<&str> {
+                let all = rule[name].as_array().into_iter().flatten();
+                all.map(|it| it.as_str().unwrap()).collect()
+            };
+            for group in texts("apiGroups") {
+                for resource in texts("resources") {
+                    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+                    let dot = if group.is_empty() { "" } else { "." };
+                    let slash = if subresource.is_empty() { "" } else { "/" };
+                    let name = texts("resourceNames")
+                        .iter()
+                        .map(|it| format!(" [{it}]"))
+                        .collect::<String>();
+                    let key = format!("{place}`{resource}{dot}{group}{slash}{subresource}`{name}");
+                    let verbs = rights.entry(key).or_default();
+                    *verbs = format!("{verbs} {}", texts("verbs").join(" ")).trim().to_owned();
+                }
+            }
+        }
+    }
+    rights
+}
+
+#[test]
+fn the_rights_in_the_security_page_are_those_that_are_rendered() {
+    let [observe, active, managed] = [
+        rights(helm()),
+        rights(helm().set(&ACTIVE)),
+        rights(helm().values("profiles/values-managed.yaml")),
+    ];
+    let all: BTreeSet<&String> = observe.keys().chain(active.keys()).chain(managed.keys()).collect();
+    let none = "-".to_owned();
+    let verbs = |of: &BTreeMap<String, String>, key: &String| of.get(key).unwrap_or(&none).clone();
+    let rendered: BTreeSet<String> = all
+        .into_iter()
+        .map(|key| {
+            format!(
+                "| {key} | {} | {} | {} |",
+                verbs(&observe, key),
+                verbs(&active, key),
+                verbs(&managed, key)
+            )
+        })
+        .collect();
+    let page = include_str!("../../docs/security.md");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| resource")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let written: BTreeSet<String> = rows
+        .map(|row| {
+            let (rights, reason) = row.trim_end_matches(" |").rsplit_once(" | ").unwrap();
+            assert!(reason.len() > 3, "{row}");
+            format!("{rights} |")
+        })
+        .collect();
+    assert_eq!(written, rendered);
 }
 
 #[test]
@@ -347,8 +466,14 @@ fn the_test_s_pod_is_no_replica() {
 
 #[test]
 fn values_that_make_no_sense_together_are_refused_in_words() {
-    let table: [(&[&str], &str); 10] = [
+    let none = "controllers.endpoints.enabled=false,controllers.endpointSlice.enabled=false,controllers.endpointSliceMirroring.enabled=false";
+    let table: [(&[&str], &str); 13] = [
         (&["mode=active"], "acknowledgeBuiltinsDisabled"),
+        (&["identity=own"], "mode=active"),
+        (
+            &["identity=own", "mode=active", "controllers.endpointSlice.enabled=false"],
+            "endpointSlice",
+        ),
         (&["replicas=1", "podDisruptionBudget.enabled=true"], "replicas of 2"),
         (&["hostNetwork=true"], "kubelet"),
         (&["webhook.port=9808"], "must differ"),
@@ -368,12 +493,12 @@ fn values_that_make_no_sense_together_are_refused_in_words() {
             "controlPlane",
         ),
         (
-            &[
-                "controllers.endpoints.enabled=false",
-                "controllers.endpointSlice.enabled=false",
-                "controllers.endpointSliceMirroring.enabled=false",
-            ],
+            &[none, "controllers.repair.enabled=false,loadBalancer.enabled=false"],
             "at least one",
+        ),
+        (
+            &[none, "mode=active,takeover.acknowledgeBuiltinsDisabled=true"],
+            "nothing to write",
         ),
     ];
     for (values, why) in table {
@@ -415,6 +540,26 @@ fn values_become_what_they_promise() {
     assert_eq!(
         names,
         BTreeSet::from(["svcplane-dashboard", "svcplane-extra", "svcplane-text"])
+    );
+    let flags = |file: &str| helm().values(file).template().unwrap().flags();
+    for flag in [
+        "--controllers=endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,loadbalancer-controller",
+        "--load-balancer-class=svcplane.io/lb,example.com/metal",
+        "--load-balancer-default=true",
+        "--load-balancer-annotations=none",
+    ] {
+        let given = flags("ci/loadbalancer-values.yaml");
+        assert!(given.contains(&flag.to_owned()), "{flag}: {given:?}");
+    }
+    let managed = flags("profiles/values-managed.yaml");
+    assert!(
+        managed.contains(&"--controllers=repair-controller,loadbalancer-controller".to_owned()),
+        "{managed:?}"
+    );
+    assert!(
+        !flags("profiles/values-observe.yaml")
+            .iter()
+            .any(|it| it.starts_with("--load-balancer"))
     );
     let planes = helm().values("profiles/values-control-plane.yaml").template().unwrap();
     let strategy = &planes.one("Deployment")["spec"]["strategy"]["rollingUpdate"];

@@ -15,6 +15,7 @@ use svcplane_tests::eventually::{eventually, eventually_one, never_changes};
 use svcplane_tests::lease;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::service;
+use svcplane_tests::proxy::Match;
 use svcplane_tests::slices;
 use svcplane_tests::svcplane::{Builder, Replica, Svcplane, alone};
 use tokio::process::Command;
@@ -28,11 +29,16 @@ const PODS: usize = 4;
 
 /// kube-controller-manager with the controllers that svcplane replaces, as on most clusters.
 async fn start_built_ins(cluster: &Cluster) {
-    let all = [&CONTROLLERS[..], &ENDPOINT_CONTROLLERS[..]].concat();
+    start_some(cluster, &ENDPOINT_CONTROLLERS, &[]).await;
+}
+
+/// The same, with these of them and further flags.
+async fn start_some(cluster: &Cluster, controllers: &[&str], flags: &[&str]) {
+    let all = [&CONTROLLERS[..], controllers].concat();
     // A test that failed may have left one.
     cluster.stop_controller_manager().await.unwrap();
     cluster
-        .start_controller_manager_as("admin", &all, &UNTHROTTLED)
+        .start_controller_manager_as("admin", &all, &[&UNTHROTTLED[..], flags].concat())
         .await
         .unwrap();
 }
@@ -55,6 +61,16 @@ async fn workloads(namespace: &TestNamespace, services: usize, pods: usize) {
 /// All of one length, so that they are sorted in any order of text or number.
 fn addresses(pods: usize) -> Vec<String> {
     (11..).take(pods).map(|last| format!("10.201.0.{last}")).collect()
+}
+
+/// A namespace with a canary and a workload that kube-controller-manager keeps.
+async fn kept_by_built_ins(cluster: &Cluster) -> (TestNamespace, String) {
+    let namespace = create_namespace(cluster).await;
+    let canary = create_canary(&namespace).await;
+    start_built_ins(cluster).await;
+    workloads(&namespace, 1, PODS).await;
+    becomes(&namespace, 0, PODS, true).await;
+    (namespace, canary)
 }
 
 /// Waits until the Endpoints of this Service list all its Pods, the first one as ready or not.
@@ -229,11 +245,7 @@ async fn both_run_and_the_breaker_ends_it_within_a_minute() {
 async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     let _alone = alone().await;
     let cluster = cluster::shared();
-    let namespace = create_namespace(cluster).await;
-    let canary = create_canary(&namespace).await;
-    start_built_ins(cluster).await;
-    workloads(&namespace, 1, PODS).await;
-    becomes(&namespace, 0, PODS, true).await;
+    let (namespace, canary) = kept_by_built_ins(cluster).await;
     let with_canary = active(&namespace)
         .arg(&format!("--canary={canary}"))
         .arg("--canary-interval=2s");
@@ -267,7 +279,13 @@ async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     wait_mode(&first, "active", SOON).await;
     namespace.set_pod_ready("web0-0", true).await.unwrap();
     becomes(&namespace, 0, PODS, true).await;
-    wait_note(&namespace, "svcplane.io/canary-result", "passed ", "Z").await;
+    wait_note(
+        &namespace,
+        "svcplane.io/canary-result",
+        "passed ",
+        "Z of Endpoints,EndpointSlice",
+    )
+    .await;
     let left = namespace.endpoints().get_opt("canary").await.unwrap();
     assert!(left.is_none(), "svcplane makes nothing for it: {left:?}");
 
@@ -282,6 +300,163 @@ async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     // They come back while it leads.
     start_built_ins(cluster).await;
     wait_mode(&second, "observe", SOON).await;
+    cluster.stop_controller_manager().await.unwrap();
+}
+
+/// The marks of kube-controller-manager stay on what it made, as does its time: they are no sign that it lives.
+#[tokio::test]
+async fn what_was_written_before_svcplane_began_is_no_fight() {
+    const ONE_EACH: &str = "--max-endpoints-per-slice=1";
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    start_some(cluster, &ENDPOINT_CONTROLLERS, &[ONE_EACH]).await;
+    workloads(&namespace, 1, 5).await;
+    let five = |all: &[EndpointSlice]| {
+        let listed: usize = all.iter().map(|it| slices::endpoints(it).len()).sum();
+        (all.len() == 5 && listed == 5)
+            .then_some(())
+            .ok_or_else(|| format!("{listed} endpoints in {} slices", all.len()))
+    };
+    eventually("five slices", SOON, &namespace.slices(), "", five)
+        .await
+        .unwrap();
+    becomes(&namespace, 0, 5, true).await;
+    cluster.settled(Duration::from_secs(2), SOON).await.unwrap();
+    cluster.stop_controller_manager().await.unwrap();
+
+    let replica = Replica::start(cluster, active(&namespace).arg(ONE_EACH)).await.unwrap();
+    wait_mode(&replica, "active", SOON).await;
+    replica.wait_idle().await.unwrap();
+    let slices = namespace.slices();
+    let first = slices.list(&Default::default()).await.unwrap().items.remove(0);
+    slices
+        .delete(first.metadata.name.as_ref().unwrap(), &Default::default())
+        .await
+        .unwrap();
+    // The breaker asks for the time last, and then decides.
+    let looked = Match::any().when(|request| request.path == "/version");
+    let looks = replica.proxy().wait_requests(&looked, SOON, |all| all.len() > 1);
+    looks.await.unwrap();
+    eventually("five slices", SOON, &slices, "", five).await.unwrap();
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    becomes(&namespace, 0, 5, false).await;
+    wait_mode(&replica, "active", Duration::ZERO).await;
+    let page = replica.metrics().await.unwrap();
+    assert!(page.sum("svcplane_foreign_writer", &[]).abs() < 0.1);
+    assert!(page.sum("svcplane_foreign_changes_total", &[]) > 0.5, "it was counted");
+}
+
+/// endpointslice-controller misses a slice only if this very process of it has made or written it.
+#[tokio::test]
+async fn a_built_in_controller_that_found_everything_made_is_seen_by_the_canary_and_handed_back_to() {
+    const SLICES_ONLY: &str = "--controllers=endpointslice-controller";
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    let canary = format!("--canary={}", create_canary(&namespace).await);
+    let of_canary = |slice: &&EndpointSlice| {
+        let labels = slice.metadata.labels.as_ref();
+        labels.and_then(|all| all.get(slices::SERVICE_NAME)).map(String::as_str) == Some("canary")
+    };
+    let placeholder = |all: &[EndpointSlice]| {
+        let found = all.iter().filter(of_canary).count();
+        (found == 1).then_some(()).ok_or_else(|| format!("{found} slices"))
+    };
+    let there = async || {
+        eventually("its slice", SOON, &namespace.slices(), "", placeholder)
+            .await
+            .unwrap();
+    };
+    start_some(cluster, &ENDPOINT_CONTROLLERS[1..2], &[]).await;
+    there().await;
+    start_some(cluster, &ENDPOINT_CONTROLLERS[1..2], &[]).await;
+    // It has looked at all that there was.
+    workloads(&namespace, 1, PODS).await;
+    let one = |all: &[EndpointSlice]| {
+        let full = all.iter().any(|it| slices::endpoints(it).len() == PODS);
+        full.then_some(()).ok_or_else(|| "not followed".to_owned())
+    };
+    eventually("the second process", SOON, &namespace.slices(), "", one)
+        .await
+        .unwrap();
+    there().await;
+
+    let replica = active(&namespace).arg(&canary).arg(SLICES_ONLY);
+    let replica = Replica::start(cluster, replica).await.unwrap();
+    let failed = "EndpointSlice of EndpointSlice";
+    wait_note(&namespace, "svcplane.io/canary-result", "failed ", failed).await;
+    wait_mode(&replica, "observe", SOON).await;
+    let labels = [("found_by", "canary"), ("kind", "EndpointSlice")];
+    assert!(replica.metrics().await.unwrap().sum("svcplane_foreign_writer", &labels) > 0.5);
+
+    // endpoints-controller is off by choice, here and there: only the other one is waited for.
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let order = ["handback", "--timeout=1m", canary.as_str(), SLICES_ONLY];
+    let (code, words, errors) = run(cluster, &[&order[..], &place].concat()).await;
+    assert!(
+        code == 0 && words.contains("keeps EndpointSlice again"),
+        "{code} {words} {errors}"
+    );
+    cluster.stop_controller_manager().await.unwrap();
+}
+
+#[tokio::test]
+async fn slices_of_its_own_are_kept_beside_the_built_ins_and_go_when_told() {
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let (namespace, _) = kept_by_built_ins(cluster).await;
+    let managed_by = "endpointslice.kubernetes.io/managed-by";
+    let of = |all: &[EndpointSlice], manager: &str| -> Vec<EndpointSlice> {
+        let whose =
+            |slice: &&EndpointSlice| slice.metadata.labels.as_ref().unwrap().get(managed_by).unwrap() == manager;
+        let of_web = all
+            .iter()
+            .filter(|slice| slice.metadata.name.as_ref().unwrap().starts_with("web"));
+        of_web.filter(whose).cloned().collect()
+    };
+    let theirs = |all: &[EndpointSlice]| of(all, "endpointslice-controller.k8s.io");
+    let own = |all: &[EndpointSlice], ready: usize| {
+        let own = of(all, "svcplane.io");
+        let endpoints = own.iter().flat_map(slices::endpoints);
+        let found = endpoints
+            .filter(|it| it.conditions.as_ref().and_then(|it| it.ready) == Some(true))
+            .count();
+        (own.len() == 1 && found == ready)
+            .then_some(())
+            .ok_or_else(|| format!("{} slices, {found} ready", own.len()))
+    };
+    let everything = Default::default();
+    let before = theirs(&namespace.slices().list(&everything).await.unwrap().items);
+    let beside = active(&namespace)
+        .without("--acknowledge-builtins-disabled")
+        .arg("--identity=own")
+        .arg("--controllers=endpointslice-controller");
+    let replica = Replica::start(cluster, beside).await.unwrap();
+    eventually("a slice of its own", SOON, &namespace.slices(), "", |all| {
+        own(all, PODS)
+    })
+    .await
+    .unwrap();
+    replica.wait_idle().await.unwrap();
+    cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
+    let after = theirs(&namespace.slices().list(&everything).await.unwrap().items);
+    assert_eq!(after, before, "theirs are left alone");
+    assert_eq!(replica.proxy().writes("endpoints", "").len(), 0);
+    // Both follow.
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    becomes(&namespace, 0, PODS, false).await;
+    eventually("followed", SOON, &namespace.slices(), "", |all| own(all, PODS - 1))
+        .await
+        .unwrap();
+    assert_eq!(replica.debug_state().await.unwrap()["mode"], "active", "nobody fights");
+
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let (code, words, errors) = run(cluster, &[&["handback", "--delete-own-slices"][..], &place].concat()).await;
+    assert!(code == 0 && words.contains("are deleted"), "{code} {words} {errors}");
+    let left = namespace.slices().list(&everything).await.unwrap().items;
+    assert!(of(&left, "svcplane.io").is_empty(), "{left:?}");
+    assert_eq!(theirs(&left).len(), 1);
     cluster.stop_controller_manager().await.unwrap();
 }
 
@@ -356,7 +531,11 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
         "one Endpoints and one slice"
     );
 
-    // Back.
+    // Back. Until then it is not to be removed.
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let check = [&["handback", "--check"][..], &place].concat();
+    let (code, _, errors) = run(cluster, &check).await;
+    assert!(code == 1 && errors.contains("freeze"), "{code} {errors}");
     let there = namespace.name().to_owned();
     let ours = cluster.kubeconfig();
     let handback = tokio::spawn(async move {
@@ -380,9 +559,11 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
     let output = handback.await.unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(
-        String::from_utf8_lossy(&output.stdout).contains("keeps Endpoints and EndpointSlices again"),
+        String::from_utf8_lossy(&output.stdout).contains("keeps Endpoints,EndpointSlice again"),
         "{output:?}"
     );
+    let (code, words, _) = run(cluster, &check).await;
+    assert!(code == 0 && words.contains("observe"), "{code} {words}");
     cluster.settled(Duration::from_secs(3), MINUTE).await.unwrap();
     assert_eq!(versions(&namespace).await, kept, "handing back has touched something");
     namespace.set_pod_ready("web0-0", true).await.unwrap();
@@ -414,11 +595,7 @@ async fn handing_over_500_services_there_and_back_touches_nothing() {
 async fn preflight_says_who_writes_and_what_is_missing() {
     let _alone = alone().await;
     let cluster = cluster::shared();
-    let namespace = create_namespace(cluster).await;
-    let canary = create_canary(&namespace).await;
-    start_built_ins(cluster).await;
-    workloads(&namespace, 1, PODS).await;
-    becomes(&namespace, 0, PODS, true).await;
+    let (namespace, canary) = kept_by_built_ins(cluster).await;
     cluster.stop_controller_manager().await.unwrap();
     let place = ["--leader-elect-resource-namespace", namespace.name()];
     let (code, words, errors) = run(cluster, &[&["preflight", "-o", "json"][..], &place].concat()).await;

@@ -15,6 +15,7 @@ const SOON: Duration = Duration::from_secs(20);
 const README: &str = include_str!("../../README.md");
 const FIELD_BUGS: &str = include_str!("../../docs/field-bugs.md");
 const LOAD_BALANCERS: &str = include_str!("../../docs/loadbalancer.md");
+const ACCEPTANCE: &str = include_str!("../../docs/acceptance.md");
 const DIFFERENCES: &str = include_str!("../../docs/differences.md");
 const TARGETS: &str = include_str!("../Cargo.toml");
 
@@ -80,9 +81,8 @@ fn every_test_that_is_said_to_hold_a_field_bug_exists() {
     }
 }
 
-#[test]
-fn every_feature_of_load_balancers_names_tests_that_exist() {
-    let rows = LOAD_BALANCERS.lines().filter(|line| line.contains(" | Y | "));
+/// How many tests the last cells of these rows name, as `target: function`. Each must name some, and all must exist.
+fn named<'a>(rows: impl Iterator<Item = &'a str>) -> usize {
     let mut named = 0;
     for row in rows {
         let held_by = row.trim_end_matches('|').rsplit(" | ").next().unwrap();
@@ -94,7 +94,68 @@ fn every_feature_of_load_balancers_names_tests_that_exist() {
             named += 1;
         }
     }
+    named
+}
+
+#[test]
+fn every_feature_of_load_balancers_names_tests_that_exist() {
+    let named = named(LOAD_BALANCERS.lines().filter(|line| line.contains(" | Y | ")));
     assert!(named > 30, "{named} tests are named");
+}
+
+#[test]
+fn every_promise_of_the_chart_names_tests_that_exist() {
+    let rows = ACCEPTANCE.lines().filter(|line| line.starts_with("| "));
+    let named = named(rows.filter(|line| !line.starts_with("| | ") && !line.starts_with("| ---")));
+    assert!(named > 25, "{named} tests are named");
+}
+
+/// What a heading is reached by, as on the forges.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars()
+        .filter(|it| it.is_alphanumeric() || "-_".contains(*it))
+        .collect()
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut pages = vec![
+        root.join("README.md"),
+        root.join("CONTRIBUTING.md"),
+        root.join("ARCHITECTURE.md"),
+    ];
+    pages.push(root.join("charts/svcplane/README.md"));
+    for entry in std::fs::read_dir(root.join("docs")).unwrap() {
+        pages.extend(Some(entry.unwrap().path()).filter(|path| path.extension().is_some_and(|it| it == "md")));
+    }
+    let (mut links, mut dead) = (0, Vec::new());
+    for page in &pages {
+        let text = std::fs::read_to_string(page).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.contains("://")) {
+            links += 1;
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let other = if file.is_empty() {
+                page.clone()
+            } else {
+                page.parent().unwrap().join(file)
+            };
+            let found = match std::fs::read_to_string(&other) {
+                Ok(text) if !heading.is_empty() => {
+                    let mut headings = text.lines().filter(|line| line.starts_with('#'));
+                    headings.any(|line| anchor(line.trim_start_matches('#').trim()) == heading)
+                }
+                _ => other.exists(),
+            };
+            if !found {
+                dead.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(links > 30, "{links} links");
+    assert!(dead.is_empty(), "{dead:#?}");
 }
 
 /// All Rust sources below this directory, one after another.

@@ -1,4 +1,4 @@
-//! A TCP balancer on loopback: each connection goes to the next of several addresses that takes it.
+//! A TCP balancer: each connection goes to the next of several addresses.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,17 +18,34 @@ pub struct Balancer {
     task: JoinHandle<()>,
 }
 
+/// What becomes of a connection whose target refuses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It goes to the next target.
+    Next,
+    /// It is closed, as by kube-proxy's rules.
+    Close,
+}
+
 type Targets = Arc<Mutex<Vec<String>>>;
 
 impl Balancer {
-    /// In front of these addresses.
+    /// In front of these addresses, of which it takes the next where one refuses.
     ///
     /// # Errors
     /// It cannot listen.
     pub async fn start(targets: Vec<String>) -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), targets, Refused::Next).await
+    }
+
+    /// The same at this address.
+    ///
+    /// # Errors
+    /// It cannot listen.
+    pub async fn start_at(address: SocketAddr, targets: Vec<String>, refused: Refused) -> Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let (address, targets) = (listener.local_addr()?, Arc::new(Mutex::new(targets)));
-        let task = tokio::spawn(serve(listener, targets.clone()));
+        let task = tokio::spawn(serve(listener, targets.clone(), refused));
         Ok(Self { address, targets, task })
     }
 
@@ -49,18 +66,22 @@ impl Drop for Balancer {
     }
 }
 
-async fn serve(listener: TcpListener, targets: Targets) {
+async fn serve(listener: TcpListener, targets: Targets, refused: Refused) {
     let next = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         let targets = targets.lock().clone();
-        connections.spawn(connect(client, targets, next.clone()));
+        connections.spawn(connect(client, targets, next.clone(), refused));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn connect(mut client: TcpStream, targets: Vec<String>, next: Arc<AtomicUsize>) {
-    for _ in 0..targets.len() {
+async fn connect(mut client: TcpStream, targets: Vec<String>, next: Arc<AtomicUsize>, refused: Refused) {
+    let tries = match refused {
+        Refused::Next => targets.len(),
+        Refused::Close => targets.len().min(1),
+    };
+    for _ in 0..tries {
         let target = &targets[next.fetch_add(1, Ordering::Relaxed) % targets.len()];
         if let Ok(mut server) = TcpStream::connect(target).await {
             // Either end may go at any time.

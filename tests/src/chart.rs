@@ -8,6 +8,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::admission::{Said, send};
+use crate::cluster::Cluster;
 use crate::namespace::TestNamespace;
 use crate::svcplane::{Builder, Svcplane};
 use crate::tools::other_tool;
@@ -129,6 +130,21 @@ impl Helm {
             );
         }
         Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The same on this cluster, in [`NAMESPACE`].
+    ///
+    /// # Errors
+    /// As [`Helm::run`].
+    pub async fn run_on(&self, cluster: &Cluster, command: &[&str]) -> Result<String> {
+        let place = [
+            format!("--namespace={NAMESPACE}"),
+            format!("--kubeconfig={}", cluster.kubeconfig().display()),
+        ];
+        let given = command.iter().map(ToString::to_string);
+        let (helm, all): (_, Vec<String>) = (self.clone(), given.chain(place).collect());
+        let run = move || helm.run(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        tokio::task::spawn_blocking(run).await?
     }
 }
 

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
-pub use self::builder::{Builder, Flavour};
+pub use self::builder::{Builder, Flavour, IPV4_RANGE};
 pub use self::control::{CONTROLLERS, ENDPOINT_CONTROLLERS, UNTHROTTLED};
 use self::control::{get, start_etcd};
 use self::credentials::Credentials;

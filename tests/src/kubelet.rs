@@ -24,9 +24,13 @@ mod step;
 use addresses::{Addresses, Pin};
 use run::Loop;
 use step::Ending;
+pub(crate) use step::pre_stop;
 
 /// How long a readiness that a test asks for may take to be stored.
 const READINESS_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Where Pods have their addresses.
+pub const POD_RANGE: &str = "10.244.0.0/16";
 
 /// Namespace and name of a Pod.
 type Key = (String, String);
@@ -72,6 +76,7 @@ pub struct Builder {
     pins: Vec<Pin>,
     ending: Ending,
     ready_at_first: bool,
+    avoid_cordoned: bool,
 }
 
 impl Builder {
@@ -87,7 +92,7 @@ impl Builder {
         self
     }
 
-    /// The Pod ranges, instead of `10.244.0.0/16`: at most one per family, the primary family first.
+    /// The Pod ranges, instead of [`POD_RANGE`]: at most one per family, the primary family first.
     pub fn pod_ranges(mut self, cidrs: &[&str]) -> Self {
         self.ranges = cidrs.iter().map(|&c| c.to_owned()).collect();
         self
@@ -103,7 +108,13 @@ impl Builder {
         self
     }
 
-    /// The containers exit this long after a deletion; without it they use the whole grace period.
+    /// Pods get no Node that is cordoned, and wait if all are. It takes a look at the Nodes for every Pod.
+    pub fn avoid_cordoned_nodes(mut self) -> Self {
+        self.avoid_cordoned = true;
+        self
+    }
+
+    /// The containers exit this long after a deletion and their preStop hooks; without it they use the whole grace period.
     pub fn exit_after(mut self, after: Duration) -> Self {
         self.ending.exit_after = after;
         self
@@ -145,6 +156,7 @@ impl Builder {
             client: self.client.clone(),
             namespaces: self.namespaces,
             nodes,
+            avoid_cordoned: self.avoid_cordoned,
             ending: self.ending,
             pins: self.pins,
             addresses,
@@ -175,13 +187,14 @@ impl StatusKubelet {
             client,
             namespaces: Vec::new(),
             nodes: vec!["status-kubelet".to_owned()],
-            ranges: vec!["10.244.0.0/16".to_owned()],
+            ranges: vec![POD_RANGE.to_owned()],
             pins: Vec::new(),
             ending: Ending {
                 exit_after: Duration::MAX,
                 stay_ready: false,
             },
             ready_at_first: true,
+            avoid_cordoned: false,
         }
     }
 

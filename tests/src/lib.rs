@@ -9,6 +9,7 @@
 //! Nothing here outlives the process that uses it, however that process ends: see [`process`].
 
 pub mod admission;
+pub mod asked;
 pub mod balanced;
 pub mod balancer;
 pub mod balancer_mutations;
@@ -17,12 +18,14 @@ pub mod binaries;
 pub mod caught_up;
 pub mod chart;
 pub mod cluster;
+pub mod cluster_ip;
 pub mod demo;
 pub mod differential;
 pub mod drill;
 pub mod eventually;
 pub mod fetch;
 pub mod governed;
+pub mod installed;
 pub mod kubelet;
 pub mod lease;
 pub mod load;
@@ -32,9 +35,11 @@ pub mod mutate;
 pub mod namespace;
 pub mod objects;
 pub mod plant;
+pub mod private_network;
 pub mod process;
 pub mod process_kubelet;
 pub mod proxy;
+pub mod rights;
 pub mod slices;
 pub mod subsets;
 pub mod svcplane;

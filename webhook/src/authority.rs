@@ -17,10 +17,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::certificate::Certificate;
-use crate::rotation::{Leaf, Life, Policy, Seconds, State, is_unused};
-
-/// How slow the clock of an apiserver may be, in seconds.
-const BACKDATED: Seconds = 3600;
+use crate::rotation::{BACKDATED, Leaf, Life, Policy, Seconds, State, is_unused};
 
 /// How many authorities are kept at most: a rotation needs two.
 const MOST_AUTHORITIES: usize = 4;
@@ -108,6 +105,11 @@ impl Holdings {
     /// Is there a certificate to serve, and an authority with its key?
     pub fn is_whole(&self) -> bool {
         self.key.is_some() && self.served.is_some()
+    }
+
+    /// The certificate to serve, in DER.
+    pub fn served(&self) -> Option<Vec<u8>> {
+        Some(pem::parse(&self.served.as_ref()?.chain).ok()?.into_contents())
     }
 
     /// What the next step depends on. `published_since`: see [`State`].

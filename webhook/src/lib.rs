@@ -6,7 +6,7 @@
 //!            certificate, renewed while it serves
 //! ```
 //!
-//! Only [`server`] does I/O. Nothing here asks the apiserver anything.
+//! Only [`server`] and [`handshake`] do I/O. Nothing here asks the apiserver anything.
 //!
 //! * [`address`]: addresses and ranges as the apiserver reads them.
 //! * [`admission`]: from a body to its answer.
@@ -16,6 +16,7 @@
 //! * `enforcement`: may this Service have its values?
 //! * [`environment`]: legal values that make trouble in Pods.
 //! * [`filling`]: chooses addresses and nodePorts.
+//! * [`handshake`]: a fresh handshake, as an apiserver makes it.
 //! * [`judge`](mod@judge): would the apiserver take this Service?
 //! * [`ledger`]: what is known of the cluster.
 //! * [`metrics`]: what is counted.
@@ -36,6 +37,7 @@ pub mod certificate;
 mod enforcement;
 pub mod environment;
 pub mod filling;
+pub mod handshake;
 pub mod judge;
 pub mod ledger;
 pub mod metrics;

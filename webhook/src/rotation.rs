@@ -10,6 +10,9 @@
 /// Seconds since 1970.
 pub type Seconds = i64;
 
+/// How long before it is made a certificate is valid, in seconds, for clocks that are behind.
+pub const BACKDATED: Seconds = 3600;
+
 /// How long certificates live, and how long caches may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -19,7 +22,12 @@ pub struct Policy {
     pub authority_lifetime: Seconds,
     /// How long every apiserver may take to trust what is published, in seconds.
     pub grace: Seconds,
+    /// By which part of the last third of a life it is renewed earlier, in per cent, so that what was installed together is not renewed together.
+    pub early: u8,
 }
+
+/// The most that [`Policy::early`] is chosen to be.
+pub const EARLIEST: u8 = 10;
 
 /// From when to when something is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +39,10 @@ pub struct Life {
 }
 
 impl Life {
-    /// A third before its end: short lives and long ones are renewed at the same share (B101).
-    fn renewal(self) -> Seconds {
-        self.until - (self.until - self.made).max(0) / 3
+    /// A third before its end and a little earlier: short lives and long ones are renewed at the same share (B101).
+    fn renewal(self, policy: &Policy) -> Seconds {
+        let third = (self.until - self.made).max(0) / 3;
+        self.until - third - third * Seconds::from(policy.early) / 100
     }
 }
 
@@ -88,8 +97,8 @@ impl Step {
         }
     }
 
-    /// All that change something.
-    pub const WORDS: [&str; 4] = ["new-authority", "publish", "issue", "drop-old"];
+    /// All that change something, and the look at what is served after it (`verify`).
+    pub const WORDS: [&str; 5] = ["new-authority", "publish", "issue", "drop-old", "verify"];
 }
 
 /// The next step.
@@ -97,7 +106,7 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     let Some((&newest, old)) = state.authorities.split_first() else {
         return Step::NewAuthority;
     };
-    if !state.can_sign || now >= newest.renewal() {
+    if !state.can_sign || now >= newest.renewal(policy) || is_ahead(newest, now) {
         return Step::NewAuthority;
     }
     // Before anything else that takes trust for granted: somebody may have blanked it.
@@ -106,7 +115,7 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     };
     let Some(leaf) = state
         .leaf
-        .filter(|leaf| leaf.fits && leaf.of_newest && now < leaf.life.renewal())
+        .filter(|leaf| leaf.fits && leaf.of_newest && now < leaf.life.renewal(policy) && !is_ahead(leaf.life, now))
     else {
         let seen = since.saturating_add(policy.grace);
         return if now >= seen { Step::Issue } else { Step::Wait(seen) };
@@ -117,8 +126,13 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     if drops.clone().any(|due| now >= due) {
         return Step::DropOld;
     }
-    let due = drops.chain([newest.renewal(), leaf.life.renewal()]).min();
+    let due = drops.chain([newest.renewal(policy), leaf.life.renewal(policy)]).min();
     Step::Wait(due.unwrap_or(now))
+}
+
+/// Made by somebody whose clock was wrong, so for everybody else it is not valid yet.
+fn is_ahead(life: Life, now: Seconds) -> bool {
+    life.made > now.saturating_add(BACKDATED)
 }
 
 /// May this old authority go, where `newest` is the newest? (see [`Step::DropOld`])

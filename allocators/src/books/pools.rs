@@ -214,11 +214,10 @@ impl<V: Value> Book<V> {
         })
     }
 
-    /// Some values are only for those whom a pool selects.
-    pub fn has_enforced_pools(&self) -> bool {
-        self.pools
-            .iter()
-            .any(|pool| pool.terms.enforce && !pool.owned.is_empty())
+    /// Some values are only for those whom a pool selects, or for whom it reserves them. The apiserver does not know, and would give them to anybody.
+    pub fn keeps_values_for_some(&self) -> bool {
+        let keeps = |pool: &PoolBook<V>| (pool.terms.enforce && !pool.owned.is_empty()) || !pool.reserved.is_empty();
+        self.pools.iter().any(keeps)
     }
 
     /// Whether a Service may have this value, for a validating call and only where the value has changed. The name of the pool that the

@@ -104,9 +104,18 @@ zz-{{ include "svcplane.fullname" . }}
 {{- if eq .Values.mode "active" }}true{{ end -}}
 {{- end -}}
 
+{{/* Are Endpoints and mirrors kept? With slices of its own nothing else is. */}}
+{{- define "svcplane.endpoints" -}}
+{{- if and .Values.controllers.endpoints.enabled (eq .Values.identity "dropIn") }}true{{ end -}}
+{{- end -}}
+
+{{- define "svcplane.mirrors" -}}
+{{- if and .Values.controllers.endpointSliceMirroring.enabled (eq .Values.identity "dropIn") }}true{{ end -}}
+{{- end -}}
+
 {{/* Is there anything that keeps slices? */}}
 {{- define "svcplane.slices" -}}
-{{- if or .Values.controllers.endpointSlice.enabled .Values.controllers.endpointSliceMirroring.enabled }}true{{ end -}}
+{{- if or .Values.controllers.endpointSlice.enabled (include "svcplane.mirrors" .) }}true{{ end -}}
 {{- end -}}
 
 {{- define "svcplane.selfManaged" -}}
@@ -116,31 +125,42 @@ zz-{{ include "svcplane.fullname" . }}
 {{/* The flag --controllers: those that are on. */}}
 {{- define "svcplane.endpointControllers" -}}
 {{- $on := list -}}
-{{- if .Values.controllers.endpoints.enabled }}{{ $on = append $on "endpoints-controller" }}{{ end -}}
+{{- if include "svcplane.endpoints" . }}{{ $on = append $on "endpoints-controller" }}{{ end -}}
 {{- if .Values.controllers.endpointSlice.enabled }}{{ $on = append $on "endpointslice-controller" }}{{ end -}}
-{{- if .Values.controllers.endpointSliceMirroring.enabled }}{{ $on = append $on "endpointslice-mirroring-controller" }}{{ end -}}
+{{- if include "svcplane.mirrors" . }}{{ $on = append $on "endpointslice-mirroring-controller" }}{{ end -}}
 {{- join "," $on -}}
 {{- end -}}
 
 {{/* All that run. */}}
 {{- define "svcplane.controllers" -}}
 {{- $repair := ternary "repair-controller" "" .Values.controllers.repair.enabled -}}
-{{- compact (list (include "svcplane.endpointControllers" .) $repair) | join "," -}}
+{{- $loadBalancer := ternary "loadbalancer-controller" "" .Values.loadBalancer.enabled -}}
+{{- compact (list (include "svcplane.endpointControllers" .) $repair $loadBalancer) | join "," -}}
 {{- end -}}
 
 {{/* Something if a canary is rendered: only Endpoints and EndpointSlices of a Service with a selector can show by it. */}}
 {{- define "svcplane.canary" -}}
-{{- if and (eq .Values.mode "active") .Values.takeover.canary.enabled (or .Values.controllers.endpoints.enabled .Values.controllers.endpointSlice.enabled) -}}
+{{- if and (eq .Values.mode "active") (eq .Values.identity "dropIn") .Values.takeover.canary.enabled (or .Values.controllers.endpoints.enabled .Values.controllers.endpointSlice.enabled) -}}
 {{ include "svcplane.fullname" . }}-canary
 {{- end -}}
 {{- end -}}
 
 {{/* Values that make no sense together. */}}
 {{- define "svcplane.check" -}}
-{{- if eq (include "svcplane.endpointControllers" .) "" -}}
-{{- fail "controllers: enable at least one of endpoints, endpointSlice, endpointSliceMirroring" -}}
+{{- if eq (include "svcplane.controllers" .) "" -}}
+{{- fail "controllers: enable at least one of endpoints, endpointSlice, endpointSliceMirroring, repair, or loadBalancer.enabled" -}}
 {{- end -}}
-{{- if and (eq .Values.mode "active") (not .Values.takeover.acknowledgeBuiltinsDisabled) -}}
+{{- if and (eq .Values.mode "active") (eq (include "svcplane.endpointControllers" .) "") -}}
+{{- fail "mode=active has nothing to write: enable at least one of controllers.endpoints, controllers.endpointSlice, controllers.endpointSliceMirroring, or leave mode=observe" -}}
+{{- end -}}
+{{- if eq .Values.identity "own" -}}
+{{- if ne .Values.mode "active" -}}
+{{- fail "identity=own needs mode=active: an observer writes no slices, under no name" -}}
+{{- end -}}
+{{- if not .Values.controllers.endpointSlice.enabled -}}
+{{- fail "identity=own needs controllers.endpointSlice.enabled: nothing else is kept beside kube-controller-manager" -}}
+{{- end -}}
+{{- else if and (eq .Values.mode "active") (not .Values.takeover.acknowledgeBuiltinsDisabled) -}}
 {{- fail "mode=active needs takeover.acknowledgeBuiltinsDisabled=true: set it once kube-controller-manager runs without its endpoint controllers, because two writers of the same objects fight" -}}
 {{- end -}}
 {{- if and .Values.podDisruptionBudget.enabled (le (int .Values.replicas) 1) -}}
@@ -226,4 +246,89 @@ admissionReviewVersions: [v1]
 {{- $annotations = set $annotations "cert-manager.io/inject-ca-from" $certificate -}}
 {{- end -}}
 {{- toYaml $annotations -}}
+{{- end -}}
+
+{{/*
+A hook of Helm's: a Pod that runs one command of svcplane under an account of its own, which has just the right to that.
+(dict "root" $ "suffix" "-test" "hook" "test" "rules" (list …) "args" (list …))
+*/}}
+{{- define "svcplane.hook" -}}
+{{- $ := .root }}
+{{- $namespace := include "svcplane.namespace" $ }}
+{{- $name := printf "%s%s" (include "svcplane.fullname" $) .suffix }}
+{{- $annotations := dict "helm.sh/hook" .hook "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" }}
+{{- $first := merge (dict "helm.sh/hook-weight" "-2") $annotations }}
+{{- $second := merge (dict "helm.sh/hook-weight" "-1") $annotations -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "svcplane.metadata" (dict "root" $ "suffix" .suffix "annotations" $first) | nindent 2 }}
+automountServiceAccountToken: false
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "svcplane.metadata" (dict "root" $ "suffix" .suffix "annotations" $first) | nindent 2 }}
+rules:
+  {{- toYaml .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "svcplane.metadata" (dict "root" $ "suffix" .suffix "annotations" $second) | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ $namespace }}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{ $name }}
+  namespace: {{ $namespace }}
+  # None of the labels that Services and monitors of this release select by.
+  labels:
+    app.kubernetes.io/name: {{ include "svcplane.name" $ }}{{ .suffix }}
+    {{- with $.Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    {{- toYaml (merge (dict "helm.sh/hook-weight" "0") $annotations) | nindent 4 }}
+spec:
+  serviceAccountName: {{ $name }}
+  automountServiceAccountToken: true
+  enableServiceLinks: false
+  restartPolicy: Never
+  dnsPolicy: {{ $.Values.dnsPolicy }}
+  {{- with $.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . }}
+    {{- end }}
+  {{- end }}
+  {{- with $.Values.podSecurityContext }}
+  securityContext:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ first .args }}
+      image: {{ include "svcplane.image" $ }}
+      imagePullPolicy: {{ $.Values.image.pullPolicy }}
+      args:
+        {{- toYaml .args | nindent 8 }}
+      {{- with $.Values.apiServer.host }}
+      env:
+        - name: KUBERNETES_SERVICE_HOST
+          value: {{ . | quote }}
+        - name: KUBERNETES_SERVICE_PORT
+          value: {{ $.Values.apiServer.port | quote }}
+      {{- end }}
+      {{- with $.Values.securityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
 {{- end -}}

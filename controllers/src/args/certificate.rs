@@ -37,7 +37,7 @@ pub struct CertificateArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub webhook_tls_names: Vec<String>,
 
-    /// How long a self-managed certificate lives; it is renewed after two thirds of that
+    /// How long a self-managed certificate lives; it is renewed after two thirds of that, or up to a thirtieth earlier
     #[arg(long, value_name = "DURATION", default_value = "2160h", value_parser = duration, allow_hyphen_values = true)]
     pub webhook_tls_lifetime: Duration,
 
@@ -127,6 +127,7 @@ impl CertificateArgs {
             leaf_lifetime: leaf,
             authority_lifetime: authority,
             grace: GRACE,
+            early: 0,
         })
     }
 }

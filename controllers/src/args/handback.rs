@@ -7,6 +7,7 @@ use clap::Args;
 use svcplane_runtime::args::{dns_label, dns_subdomain, duration};
 use svcplane_runtime::leader::LeaseName;
 
+use super::Controllers;
 use super::explain::whole_service;
 use crate::model::ObjectKey;
 
@@ -25,6 +26,10 @@ pub struct HandbackArgs {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service)]
     pub canary: Option<ObjectKey>,
 
+    /// As svcplane run has it: only kube-controller-manager's own of these are waited for
+    #[arg(long, value_name = "NAME,…", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Controllers,
+
     /// How long to wait for each step
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration, allow_hyphen_values = true)]
     pub timeout: Duration,
@@ -32,6 +37,14 @@ pub struct HandbackArgs {
     /// Take it back: svcplane writes again, after its canary, if it has one, has passed
     #[arg(long, conflicts_with = "canary")]
     pub cancel: bool,
+
+    /// Delete the slices of --identity=own, too: kube-controller-manager has its own, and would leave these for ever
+    #[arg(long, conflicts_with_all = ["canary", "cancel"])]
+    pub delete_own_slices: bool,
+
+    /// Change nothing, and fail if it has not been done: what is asked before svcplane is removed
+    #[arg(long, conflicts_with_all = ["canary", "cancel", "delete_own_slices"])]
+    pub check: bool,
 }
 
 /// The Lease of svcplane run, for commands.

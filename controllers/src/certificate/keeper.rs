@@ -2,6 +2,7 @@
 //! version that was looked at, so that another leader can take over between any two.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use k8s_openapi::ByteString;
@@ -10,14 +11,15 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svcplane_runtime::api::{Failure, Repeated, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
 use svcplane_runtime::leader::TermHandle;
 use svcplane_webhook::authority::Holdings;
-use svcplane_webhook::rotation::{Policy, Seconds, Step, next};
+use svcplane_webhook::handshake::{HandshakeError, shake_hands};
+use svcplane_webhook::rotation::{EARLIEST, Policy, Seconds, Step, next};
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -29,6 +31,9 @@ use crate::run::until;
 
 /// Field manager of what is published.
 const MANAGER: &str = "svcplane";
+
+/// On the Secret, with any value: a new authority is wanted now.
+const RENEW: &str = "svcplane.io/renew";
 
 /// Label of the Secret.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "svcplane");
@@ -61,6 +66,8 @@ enum StepError {
     Call(Failure),
     #[error("{0}")]
     Make(#[from] svcplane_webhook::authority::MakeError),
+    #[error("the webhook's certificate: {0}")]
+    Handshake(#[from] HandshakeError),
 }
 
 impl StepError {
@@ -68,6 +75,7 @@ impl StepError {
         match self {
             Self::Call(failure) => failure.as_str(),
             Self::Make(_) => "not_made",
+            Self::Handshake(_) => "failed",
         }
     }
 
@@ -76,6 +84,7 @@ impl StepError {
         match self {
             Self::Call(failure) => failure.clone(),
             Self::Make(error) => Failure::Invalid(error.to_string()),
+            Self::Handshake(error) => Failure::Invalid(error.to_string()),
         }
     }
 }
@@ -99,6 +108,10 @@ pub struct Keeper {
     remembered: Option<Holdings>,
     /// A bundle, and since when all configurations have been seen to trust it.
     seen: Option<(String, Seconds)>,
+    /// Where this replica serves.
+    server: SocketAddr,
+    /// What a handshake was last good with.
+    verified: Option<Holdings>,
 }
 
 impl Keeping {
@@ -109,6 +122,7 @@ impl Keeping {
         term: TermHandle,
         metrics: CertificateMetrics,
         secret: watch::Receiver<Known<Secret>>,
+        server: SocketAddr,
         watching: &mut Watching<'_>,
     ) {
         let mutating = Api::all(client.clone());
@@ -116,13 +130,21 @@ impl Keeping {
         let keeper = Keeper {
             mutating: watching.start("mutatingwebhookconfigurations", mutating, &self.configuration),
             validating: watching.start("validatingwebhookconfigurations", validating, &self.configuration),
-            keeping: self,
+            keeping: Keeping {
+                policy: Policy {
+                    early: rand::random_range(0..=EARLIEST),
+                    ..self.policy
+                },
+                ..self
+            },
             client: client.clone(),
             term,
             metrics,
             secret,
             remembered: None,
             seen: None,
+            server,
+            verified: None,
         };
         let keep = until(watching.stop, keeper.keep());
         watching.tasks.spawn("webhook authorities", watching.stop, keep);
@@ -198,8 +220,15 @@ impl Keeper {
         self.metrics.published("validating", published[1]);
         let since = self.published_since(&bundle, published, now);
         let policy = &self.keeping.policy;
-        let step = next(&stored.state(&self.keeping.names, since), policy, now);
+        let mut state = stored.state(&self.keeping.names, since);
+        // Somebody asks for a new one, as if the old one could not sign any more.
+        state.can_sign &= !asks_for_renewal(&secret);
+        let step = next(&state, policy, now);
         let outcome = match step {
+            Step::Wait(_) if stored.served().is_some() && self.verified.as_ref() != Some(&stored) => {
+                let outcome = self.verify(&stored).await;
+                return self.count("verify", outcome);
+            }
             Step::Wait(until) => {
                 let seconds = u64::try_from(until - now).unwrap_or_default();
                 return Ok(Duration::from_secs(seconds).min(LONGEST_WAIT));
@@ -213,7 +242,7 @@ impl Keeper {
                     String::new()
                 };
                 let new = stored.with_new_authority(&known, policy, now)?;
-                self.store(&secret, &new).await
+                self.store(&without_request(secret), &new).await
             }
             Step::Issue => {
                 let new = stored.with_new_leaf(&self.keeping.names, policy, now)?;
@@ -237,6 +266,22 @@ impl Keeper {
                 Err(error)
             }
         }
+    }
+
+    /// Shakes hands with ourselves as an apiserver does that trusts what is published. What is stored may be served a moment later than this
+    /// replica has seen it, so a first one that fails means nothing.
+    async fn verify(&mut self, stored: &Holdings) -> Result<(), StepError> {
+        let (Some(served), Some(name)) = (stored.served(), self.keeping.names.first()) else {
+            return Ok(());
+        };
+        let bundle = stored.bundle();
+        let shake = async || shake_hands(self.server, name, &bundle, &served).await;
+        if shake().await.is_err() {
+            tokio::time::sleep(RETRY).await;
+            shake().await?;
+        }
+        self.verified = Some(stored.clone());
+        Ok(())
     }
 
     fn published_since(&mut self, bundle: &str, published: [Option<bool>; 2], now: Seconds) -> Option<Seconds> {
@@ -348,6 +393,20 @@ async fn changed<T>(known: &mut watch::Receiver<T>) {
     if known.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// It has been heard.
+fn without_request(mut secret: Known<Secret>) -> Known<Secret> {
+    if let Known::There(secret) = &mut secret
+        && let Some(annotations) = &mut secret.metadata.annotations
+    {
+        annotations.remove(RENEW);
+    }
+    secret
+}
+
+fn asks_for_renewal(secret: &Known<Secret>) -> bool {
+    matches!(secret, Known::There(secret) if secret.annotations().contains_key(RENEW))
 }
 
 fn read(secret: &Secret) -> Holdings {

@@ -6,7 +6,7 @@ use super::desired::Desired;
 use super::plan::{Plan, Terms, plan, remove};
 use super::wanted::Wanted;
 use crate::index::{PodChange, PodEvent};
-use crate::model::{Distribution, IpFamily, Manager, NodeTable, Pod, Service, Slice};
+use crate::model::{Distribution, IpFamily, NodeTable, Pod, Service, Slice};
 
 /// The plans for the slices of one Service.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub fn plan_all(
     nodes: &NodeTable,
     terms: Terms<'_>,
 ) -> Plans {
-    let counts = |slice: &&Arc<Slice>| slice.content.manager == Manager::Selector && !slice.terminating;
+    let counts = |slice: &&Arc<Slice>| slice.content.manager == terms.manager && !slice.terminating;
     let mut others: Vec<Arc<Slice>> = stored.iter().filter(counts).cloned().collect();
     let mut families = Vec::new();
     for family in service.families() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Desired, Operation, Plan, Terms, Wanted, Zones, plan};
 use crate::model::{
-    Distribution, Endpoint, IpFamily, Node, NodeTable, ObjectKey, Pod, PodEndpoint, Revision, Service, Slice,
+    Distribution, Endpoint, IpFamily, Manager, Node, NodeTable, ObjectKey, Pod, PodEndpoint, Revision, Service, Slice,
     SliceContent, Uid,
 };
 
@@ -98,6 +98,7 @@ impl World {
 
     fn terms<'a>(&self, zones: Option<&'a Zones>) -> Terms<'a> {
         Terms {
+            manager: Manager::Selector,
             max: self.max,
             trigger: None,
             zones,

@@ -58,6 +58,8 @@ impl Plan {
 /// What [`plan`] goes by.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
+    /// Whose slices they are.
+    pub manager: Manager,
     /// `--max-endpoints-per-slice`, at least 1.
     pub max: usize,
     /// The time that writes are annotated with, see [`crate::endpoints::TriggerTracker`].
@@ -72,7 +74,7 @@ pub struct Terms<'a> {
 /// and owner references. Labels are the Service's but for the three that the controller sets itself; unlike upstream a wrong one of those
 /// is a reason to write too.
 pub fn plan(service: &Service, family: IpFamily, stored: &[Arc<Slice>], wanted: Wanted, terms: Terms<'_>) -> Plan {
-    let labels = final_labels(service);
+    let labels = final_labels(service, terms.manager);
     let uid = service.uid.to_string();
     let mut existing: Vec<Existing> = stored
         .iter()
@@ -97,13 +99,7 @@ pub fn plan(service: &Service, family: IpFamily, stored: &[Arc<Slice>], wanted: 
     let [first, second, third, last] = &mut plan.steps;
     for batch in packing.creates {
         if !service.terminating {
-            first.push(Operation::Create(new_slice(
-                service,
-                family,
-                &labels,
-                batch,
-                terms.trigger,
-            )));
+            first.push(Operation::Create(new_slice(service, family, &labels, batch, terms)));
         }
     }
     for (existing, fate) in existing.into_iter().zip(packing.fates) {
@@ -196,28 +192,22 @@ fn is_owned(slice: &Slice, uid: &str) -> bool {
 }
 
 /// The labels of every slice of this Service.
-fn final_labels(service: &Service) -> Labels {
+fn final_labels(service: &Service, manager: Manager) -> Labels {
     let mut labels = handed_on(service);
     labels.insert(SERVICE_NAME_LABEL.into(), Arc::clone(&service.key.name));
-    labels.insert(MANAGED_BY_LABEL.into(), Manager::Selector.as_str().into());
+    labels.insert(MANAGED_BY_LABEL.into(), manager.as_str().into());
     labels
 }
 
-fn new_slice(
-    service: &Service,
-    family: IpFamily,
-    labels: &Labels,
-    batch: Batch,
-    trigger: Option<Timestamp>,
-) -> SliceContent {
+fn new_slice(service: &Service, family: IpFamily, labels: &Labels, batch: Batch, terms: Terms<'_>) -> SliceContent {
     let owner = OwnerReference::controller("Service", &service.key.name, &service.uid);
     SliceContent {
         service: Arc::clone(&service.key.name),
-        manager: Manager::Selector,
+        manager: terms.manager,
         family: Some(family),
         generate_name: Some(name_prefix(&service.key.name)),
         labels: labels.clone(),
-        annotations: annotated(Labels::new(), trigger),
+        annotations: annotated(Labels::new(), terms.trigger),
         finalizers: Vec::new(),
         owner_references: vec![owner],
         ports: batch.ports,

@@ -113,6 +113,7 @@ impl Kept {
             return not_known(&stored, &why);
         }
         let terms = Terms {
+            manager: Manager::Selector,
             max: limits.max_endpoints_per_slice,
             trigger: None,
             zones: snapshot.zones.as_deref(),

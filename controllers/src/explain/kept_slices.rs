@@ -94,7 +94,10 @@ pub fn foreign(slice: &discovery::EndpointSlice, service: &ObjectKey) -> Option<
     let manager = labels
         .and_then(|labels| labels.get(MANAGED_BY_LABEL))
         .map(String::as_str);
-    if manager.and_then(Manager::parse).is_some() {
+    if matches!(
+        manager.and_then(Manager::parse),
+        Some(Manager::Selector | Manager::Mirroring)
+    ) {
         return None;
     }
     let whose = match manager.filter(|text| !text.is_empty()) {

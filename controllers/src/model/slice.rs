@@ -62,20 +62,23 @@ pub enum Manager {
     Selector,
     /// Mirrored from hand-made Endpoints: `endpointslicemirroring-controller.k8s.io`.
     Mirroring,
+    /// Made from a Service's selector beside those of the first: `svcplane.io`.
+    Own,
 }
 
 impl Manager {
-    /// The value of its label; upstream's own, because we write in its stead.
+    /// The value of its label; upstream's own where we write in its stead.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Selector => "endpointslice-controller.k8s.io",
             Self::Mirroring => "endpointslicemirroring-controller.k8s.io",
+            Self::Own => "svcplane.io",
         }
     }
 
     /// Reads the label; `None` = somebody else's slice.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Selector, Self::Mirroring]
+        [Self::Selector, Self::Mirroring, Self::Own]
             .into_iter()
             .find(|known| known.as_str() == text)
     }

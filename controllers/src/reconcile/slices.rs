@@ -10,10 +10,12 @@ use super::{Desk, SLICES_ACTION, regarding};
 use crate::controller::Controller;
 use crate::endpointslice::{Matched, Plan, Refusal, Terms, plan_all};
 use crate::index::Snapshot;
-use crate::model::{Distribution, IpFamily, ObjectKey, Service, Timestamp};
+use crate::model::{Distribution, IpFamily, Manager, ObjectKey, Service, Timestamp};
 
 /// Keeps the slices of Services with a selector.
 pub struct SlicesPart {
+    /// Under whose name.
+    manager: Manager,
     /// `--max-endpoints-per-slice`.
     pub max: usize,
     /// Services whose slices were right after the last sync: from there on it is enough to look at the Pods that have changed.
@@ -23,9 +25,10 @@ pub struct SlicesPart {
 }
 
 impl SlicesPart {
-    /// With at most this many endpoints in a slice.
-    pub fn new(max: usize) -> Self {
+    /// Under this name, with at most this many endpoints in a slice.
+    pub fn new(manager: Manager, max: usize) -> Self {
         Self {
+            manager,
             max,
             settled: Mutex::default(),
             told: Mutex::default(),
@@ -63,6 +66,7 @@ impl SlicesPart {
         trigger: Option<Timestamp>,
     ) -> Synced {
         let terms = Terms {
+            manager: self.manager,
             max: self.max,
             trigger,
             zones: snapshot.zones.as_deref(),

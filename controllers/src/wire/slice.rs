@@ -133,7 +133,7 @@ fn read_port(port: WirePort, interner: &mut Interner) -> SlicePort {
 }
 
 fn read_endpoint(endpoint: WireEndpoint, manager: Manager, slice: &ObjectKey, interner: &mut Interner) -> Endpoint {
-    let pod = (manager == Manager::Selector).then(|| as_pod(&endpoint, slice, interner));
+    let pod = (manager != Manager::Mirroring).then(|| as_pod(&endpoint, slice, interner));
     match pod.flatten() {
         Some(pod) => Endpoint::Pod(pod),
         None => Endpoint::Other(Box::new(read_other(endpoint, interner))),

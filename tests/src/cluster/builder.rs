@@ -7,7 +7,8 @@ use anyhow::Result;
 use super::credentials::{CA, SERVER_CERTIFICATE, SERVER_KEY, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY, TOKENS};
 use super::{Cluster, credentials};
 
-const IPV4_RANGE: &str = "10.96.0.0/16";
+/// Where Services have their IPv4 addresses.
+pub const IPV4_RANGE: &str = "10.96.0.0/16";
 const IPV6_RANGE: &str = "fd00:10:96::/112";
 
 /// The kinds of control plane that tests need.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt};
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
@@ -42,6 +42,7 @@ pub(super) struct Loop {
     /// Empty: all.
     pub namespaces: Vec<String>,
     pub nodes: Vec<Node>,
+    pub avoid_cordoned: bool,
     pub ending: Ending,
     pub pins: Vec<Pin>,
     pub addresses: Addresses,
@@ -254,7 +255,12 @@ impl State {
         Some(async move {
             let sent = timeout(WRITE_DEADLINE, request.send(&api, &key.1)).await;
             let again = match sent {
-                Ok(Ok(())) => false,
+                Ok(Ok(done)) => {
+                    if !done {
+                        sleep(PAUSE).await;
+                    }
+                    !done
+                }
                 // Deleted or changed meanwhile: the watch tells.
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => false,
                 _ => {
@@ -272,9 +278,14 @@ impl State {
         Some(match step {
             Step::Nothing => return None,
             Step::Bind => {
-                let node = &self.config.nodes[self.bound % self.config.nodes.len()];
+                let mut names: Vec<String> = self.config.nodes.iter().map(|node| node.name.clone()).collect();
+                let first = self.bound % names.len();
+                names.rotate_left(first);
                 self.bound += 1;
-                Request::Bind(node.name.clone())
+                if !self.config.avoid_cordoned {
+                    names.truncate(1);
+                }
+                Request::Bind(names)
             }
             Step::Run => {
                 let spec = pod.spec.as_ref()?;
@@ -307,15 +318,29 @@ impl State {
 }
 
 enum Request {
-    Bind(String),
+    /// To the first of these that is not cordoned; if there is only one, to that one.
+    Bind(Vec<String>),
     Status(Value),
     Remove(Option<String>),
 }
 
 impl Request {
-    async fn send(self, api: &Api<Pod>, name: &str) -> kube::Result<()> {
-        match self {
-            Self::Bind(node) => {
+    /// Returns whether that was possible now.
+    async fn send(self, api: &Api<Pod>, name: &str) -> kube::Result<bool> {
+        let sent = match self {
+            Self::Bind(mut nodes) => {
+                if nodes.len() > 1 {
+                    let all: Api<k8s_openapi::api::core::v1::Node> = Api::all(api.clone().into_client());
+                    let stored = all.list(&ListParams::default()).await?.items;
+                    let cordoned = |name: &String| {
+                        let node = stored.iter().find(|it| it.name_any() == *name);
+                        node.and_then(|it| it.spec.as_ref()?.unschedulable) == Some(true)
+                    };
+                    nodes.retain(|name| !cordoned(name));
+                }
+                let Some(node) = nodes.into_iter().next() else {
+                    return Ok(false);
+                };
                 let binding = Binding {
                     metadata: ObjectMeta {
                         name: Some(name.to_owned()),
@@ -345,7 +370,8 @@ impl Request {
                 });
                 api.delete(name, &params).await.map(drop)
             }
-        }
+        };
+        sent.map(|()| true)
     }
 }
 

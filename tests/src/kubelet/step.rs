@@ -32,7 +32,7 @@ pub(super) struct Known {
 /// How Pods end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
-    /// The containers exit this long after the deletion, or at the end of the grace period if that comes first.
+    /// The containers exit this long after the deletion and their preStop hooks, or at the end of the grace period if that comes first.
     pub exit_after: Duration,
     /// The Pod stays Ready until then.
     pub stay_ready: bool,
@@ -42,7 +42,15 @@ pub(super) struct Ending {
 pub(super) fn end_of(pod: &Pod, since: Instant, ending: Ending) -> Instant {
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
     let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
-    since + grace.min(ending.exit_after)
+    since + grace.min(ending.exit_after.saturating_add(pre_stop(pod)))
+}
+
+/// How long the preStop hooks of its containers sleep.
+pub(crate) fn pre_stop(pod: &Pod) -> Duration {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let hooks = containers.filter_map(|it| it.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
+    let seconds = hooks.map(|sleep| u64::try_from(sleep.seconds).unwrap_or_default());
+    Duration::from_secs(seconds.max().unwrap_or_default())
 }
 
 /// Decides from the object as last seen. `ours` tells which Nodes this kubelet plays.

@@ -15,6 +15,7 @@ const POLICY: Policy = Policy {
     leaf_lifetime: 90 * 86_400,
     authority_lifetime: 365 * 86_400,
     grace: 5,
+    early: 0,
 };
 
 fn names() -> Vec<String> {

@@ -6,6 +6,7 @@ const POLICY: Policy = Policy {
     leaf_lifetime: 90,
     authority_lifetime: 365,
     grace: 5,
+    early: 0,
 };
 
 fn life(made: Seconds, until: Seconds) -> Life {
@@ -18,6 +19,22 @@ fn state(authorities: &[Life], leaf: Option<Leaf>, published_since: Option<Secon
         can_sign: true,
         leaf,
         published_since,
+    }
+}
+
+#[test]
+fn renewal_comes_earlier_by_a_part_of_the_last_third() {
+    let (newest, leaf) = (life(0, 3000), life(0, 300));
+    let good = Leaf {
+        life: leaf,
+        of_newest: true,
+        fits: true,
+    };
+    let state = state(&[newest], Some(good), Some(0));
+    for (early, due) in [(0, 200), (5, 195), (EARLIEST, 190)] {
+        let policy = Policy { early, ..POLICY };
+        assert_eq!(next(&state, &policy, due - 1), Step::Wait(due), "{early}");
+        assert_eq!(next(&state, &policy, due), Step::Issue, "{early}");
     }
 }
 
@@ -44,6 +61,24 @@ fn each_state_has_one_next_step() {
             Step::Issue,
         ),
         ("good", state(&[old], leaf(10, true, true), Some(0)), 20, Step::Wait(70)),
+        (
+            "of a clock that was ahead",
+            state(&[life(7_200, 7_565)], leaf(7_200, true, true), Some(0)),
+            0,
+            Step::NewAuthority,
+        ),
+        (
+            "leaf of a clock that was ahead",
+            state(&[old], leaf(7_200, true, true), Some(0)),
+            20,
+            Step::Issue,
+        ),
+        (
+            "valid already",
+            state(&[life(600, 965)], leaf(600, true, true), Some(0)),
+            0,
+            Step::Wait(660),
+        ),
         ("blanked", state(&[old], leaf(10, true, true), None), 20, Step::Publish),
         ("renewal", state(&[old], leaf(10, true, true), Some(0)), 70, Step::Issue),
         (
@@ -258,7 +293,7 @@ proptest! {
             steps += 1;
             prop_assert!(steps < 20);
             match world.step() {
-                Step::Wait(_) if world.state().leaf.is_some_and(|it| it.of_newest && world.now < it.life.renewal()) => break,
+                Step::Wait(_) if world.state().leaf.is_some_and(|it| it.of_newest && world.now < it.life.renewal(&POLICY)) => break,
                 Step::Wait(until) => world.now = until,
                 _ => {}
             }

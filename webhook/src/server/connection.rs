@@ -1,12 +1,13 @@
 //! One connection: handshake, requests, end.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use http::Request;
+use http::{HeaderValue, Method, Request, Version, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -31,13 +32,17 @@ const IDLE_LIMIT: Duration = Duration::from_mins(2);
 /// How often an HTTP/2 client is asked whether it is still there, and how long it may take to answer.
 const PING: Duration = Duration::from_secs(30);
 
+/// How long a connection may go on once the server stops. Closing one that is idle could cross a request that is under way, which the client would
+/// not send again; so whoever uses it meanwhile is answered and told to use it no more.
+const LINGER: Duration = Duration::from_millis(500);
+
 /// The largest HTTP/1.1 head.
 const BUFFER: usize = 32 * 1024;
 
 /// How many requests of one HTTP/2 connection are under way at most.
 const MOST_STREAMS: u32 = 128;
 
-/// Serves until the client, the time or `stop` ends it. Sets `asked` at the first request.
+/// Serves until the client, the time or `stop` ends it. Sets `asked` at the first review.
 pub(super) async fn serve(
     stream: TcpStream,
     acceptor: TlsAcceptor,
@@ -53,8 +58,20 @@ pub(super) async fn serve(
         Err(_) => return debug!("handshake took too long"),
     };
     let service = service_fn(|request: Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
-        router.clone().call(request)
+        if request.method() == Method::POST {
+            asked.store(true, Ordering::Relaxed);
+        }
+        // HTTP/2 has a way of its own to say that, which crosses nothing.
+        let last = stop.is_cancelled() && request.version() < Version::HTTP_2;
+        let answer = router.clone().call(request);
+        async move {
+            let mut answer = answer.await?;
+            if last {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -85,6 +102,8 @@ pub(super) async fn serve(
         () = in_vain => return debug!("no request came"),
         () = stop.cancelled() => {}
     }
-    connection.as_mut().graceful_shutdown();
-    _ = connection.await;
+    if timeout(LINGER, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        _ = connection.await;
+    }
 }

@@ -20,6 +20,7 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::admission::Settings;
 use crate::certificate::Certificate;
+use crate::handshake::{HandshakeError, shake_hands};
 use crate::metrics::WebhookMetrics;
 
 struct Running {
@@ -227,6 +228,36 @@ async fn a_body_that_does_not_come_is_given_up() {
     assert_eq!(response(&mut stream).await.0, 408);
 }
 
+/// More bytes are announced than may be in memory, and none of them come.
+#[tokio::test]
+async fn bodies_that_do_not_come_hold_up_nobody() {
+    let (trusted, certificate) = new_certificate();
+    let server = start(Some(certificate)).await;
+    let length = LARGEST_BODY.to_string();
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Length", length.as_str()),
+        ("Expect", "100-continue"),
+    ];
+    let mut slow = Vec::new();
+    for _ in 0..=(BODY_BUDGET + SMALL_BUDGET) / LARGEST_BODY {
+        let mut stream = connect(&server, &trusted, b"http/1.1").await.unwrap();
+        let head = head("POST /mutate", &headers);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 25]).await.unwrap();
+        slow.push(stream);
+    }
+    let mut stream = connect(&server, &trusted, b"http/1.1").await.unwrap();
+    let padding = "x".repeat(2 << 20);
+    for body in [
+        review(&json!({"ports": [{"port": 80}]})),
+        review(&json!({"ports": [{"port": 80}], "externalName": padding})),
+    ] {
+        stream.write_all(posted("/mutate", &body).as_bytes()).await.unwrap();
+        assert_eq!(response(&mut stream).await.0, 200);
+    }
+}
+
 #[tokio::test]
 async fn a_new_certificate_is_shown_at_the_next_handshake() {
     let server = start(None).await;
@@ -270,7 +301,18 @@ async fn answers_under_way_are_finished() {
     busy.write_all(head("POST /mutate", &headers).as_bytes()).await.unwrap();
     let mut go_on = [0; 25];
     busy.read_exact(&mut go_on).await.unwrap();
+    let mut late = connect(&server, &trusted, b"http/1.1").await.unwrap();
+    late.write_all(posted("/mutate", &review(&json!({}))).as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(response(&mut late).await.0, 200);
     server.stop.cancel();
+    // One that may already be about to ask is answered, and used no more.
+    late.write_all(posted("/mutate", &review(&json!({}))).as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(response(&mut late).await.0, 200);
+    assert!(late.read_u8().await.is_err());
     // The one that asks nothing is closed.
     assert!(idle.read_u8().await.is_err());
     assert!(TcpStream::connect(server.address).await.is_err(), "no new ones");
@@ -300,4 +342,34 @@ async fn idle_connections_make_room() {
         tokio::task::yield_now().await;
     }
     assert!(make_room(&mut by_age), "one has ended");
+}
+
+#[tokio::test]
+async fn a_fresh_handshake_tells_what_an_apiserver_would_see() {
+    let ((made, shown), (other, next)) = (new_certificate(), new_certificate());
+    let server = start(Some(shown)).await;
+    let shake =
+        async |name: &'static str, trusted: &CertifiedKey<rcgen::KeyPair>, stored: &CertifiedKey<rcgen::KeyPair>| {
+            let bundle = trusted.cert.pem();
+            shake_hands(server.address, name, &bundle, stored.cert.der()).await
+        };
+    shake("localhost", &made, &made).await.unwrap();
+    // The apiserver trusts somebody else, asks for another name, or another certificate is stored than is served.
+    assert!(matches!(
+        shake("localhost", &other, &made).await,
+        Err(HandshakeError::Fails(_))
+    ));
+    assert!(matches!(
+        shake("elsewhere", &made, &made).await,
+        Err(HandshakeError::Fails(_))
+    ));
+    assert!(matches!(
+        shake("localhost", &made, &other).await,
+        Err(HandshakeError::Other)
+    ));
+    assert!(matches!(shake("", &made, &made).await, Err(HandshakeError::Unfit(_))));
+    server.certificates.send_replace(Some(next));
+    shake("localhost", &other, &other).await.unwrap();
+    server.stop.cancel();
+    server.task.await.unwrap().unwrap();
 }

@@ -126,6 +126,7 @@ fn what_a_slice_is_made_of() {
     world.put(first);
     let zones = None;
     let terms = Terms {
+        manager: Manager::Selector,
         max: 100,
         trigger: Some(Timestamp(1_514_764_800)),
         zones,
