@@ -62,7 +62,6 @@ impl Balancers {
         let fresh = outcome.addresses.iter().filter(|address| !held.contains(address));
         for address in fresh {
             self.books.join(*address, &facts);
-            self.founded.extend(facts.share.key.clone());
         }
         self.waiting.set(&facts.owner, waits);
         if let Some(known) = self.services.get_mut(key)
@@ -130,11 +129,13 @@ impl Balancers {
         (outcome, waits)
     }
 
-    /// What of the part the Service asks for by name or by its key: whether it is to be had may change while another family is missing.
+    /// What of the part the Service asks for by name or by its key, or what rests after its own use: whether it is to be had may change while another family is missing.
     fn firm<'a>(&'a self, facts: &'a Facts, ask: &'a Ask, part: &'a Part) -> impl Iterator<Item = IpAddr> + 'a {
         let is_firm = |address: &IpAddr| {
             let group = self.books.group(*address);
-            ask.addresses.contains(address) || group.is_some_and(|group| group.key() == facts.share.key.as_ref())
+            ask.addresses.contains(address)
+                || group.is_some_and(|group| group.key() == facts.share.key.as_ref())
+                || self.books.promised_to(*address) == Some(&facts.owner.service)
         };
         part.addresses.iter().copied().filter(is_firm)
     }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::ask::{Facts, Outcome};
 use super::families::{Books, at};
 use super::pool::{BalancerPool, OnRemoval};
+use super::share::Group;
 use super::term::may_keep;
 use super::wait::{Wait, Waiting};
 use crate::cluster_ips::IpFamily;
@@ -47,8 +48,6 @@ pub struct Balancers {
     /// Addresses in use that their pool has given up with `onRemoval: Reassign`.
     pub(super) cast_out: BTreeSet<IpAddr>,
     pub(super) changed: BTreeSet<ServiceKey>,
-    /// Keys under which somebody has got an address since waiting ones were last served.
-    pub(super) founded: Vec<Arc<str>>,
     pub(super) is_started: bool,
 }
 
@@ -214,7 +213,6 @@ impl Balancers {
             }
             if may && held.contains(&address) {
                 self.books.join(address, &facts);
-                self.founded.extend(facts.share.key.clone());
                 stays.push(address);
             }
         }
@@ -265,6 +263,9 @@ impl Balancers {
             let ipv6 = self.books.ipv6.take_stirred().into_iter().map(IpAddr::V6);
             for address in ipv4.chain(ipv6).collect::<BTreeSet<_>>() {
                 due.push_back(Wait::Address(address));
+                // Somebody has come to those who share there, or has left them.
+                let key = self.books.group(address).and_then(Group::key);
+                due.extend(key.cloned().map(Wait::Key));
                 let promised = self.books.promised_to(address).cloned();
                 if let Some(service) = promised.filter(|it| self.waiting.has(it)) {
                     self.decide(&service, now);
@@ -275,7 +276,6 @@ impl Balancers {
                     due.push_back(Wait::Pool(IpFamily::of(address), Arc::clone(&pool.terms.name)));
                 }
             }
-            due.extend(self.founded.drain(..).map(Wait::Key));
             let Some(wait) = due.pop_front() else { return };
             let mut last = None;
             while let Some(next) = self.waiting.next(&wait, last.as_ref()) {

@@ -41,7 +41,6 @@ impl Balancers {
     pub fn stop(&mut self) {
         self.is_started = false;
         self.changed.clear();
-        self.founded.clear();
         self.waiting = Waiting::default();
         self.show_anew();
     }
@@ -85,7 +84,6 @@ impl Balancers {
         for address in addresses.iter().copied() {
             if may(&self.books, address, &facts) {
                 self.books.join(address, &facts);
-                self.founded.extend(facts.share.key.clone());
                 own.push(address);
             }
         }
