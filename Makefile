@@ -34,6 +34,9 @@ lint: ## Formatting, clippy and documentation, with warnings as errors; each cra
 handover: tools ## Hand 500 Services of 10 Pods over from kube-controller-manager and back, and count what changes (about 5 minutes)
 	@$(CARGO) test --workspace --test coexistence -- --ignored --nocapture
 
+chart-drills: tools tools-chart ## Drain, upgrade, kill and fill a cluster under the chart, with a network of its own (about 6 minutes)
+	@$(CARGO) test --workspace --test chart-network -- --include-ignored --nocapture
+
 drills: tools release-drills ## High availability drills with three replicas and with two (about 25 minutes)
 	@$(RELEASE)/drills
 
@@ -77,4 +80,4 @@ tools: ## Build the real etcd, kube-apiserver, kube-controller-manager and kubec
 tools-chart: ## Build the real Helm 4, Helm 3 and promtool, once: only tests of the chart need them
 	@tests/tools/build helm4 helm3 promtool
 
-.PHONY: help run build static test lint handover drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools tools-chart
+.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools tools-chart
