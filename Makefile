@@ -18,7 +18,7 @@ static: ## The program as the image has it: linked statically, with all optimiza
 	@target=$$(rustc -vV | sed -n 's/^host: //p') && RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --profile dist --target $$target -p svcplane && \
 		ls -l $${CARGO_TARGET_DIR:-target}/$$target/dist/svcplane
 
-test: tools tools-chart ## Run every test
+test: tools tools-chart tools-metallb ## Run every test
 	@$(CARGO) test --workspace --no-run
 	@$(CARGO) build --workspace --bin svcplane --bin reaper
 	@$(CARGO) test --workspace --quiet
@@ -46,7 +46,7 @@ differential: tools release-differential ## One random stream on svcplane's clus
 differential-proofs: tools release-differential ## Prove that the differential test can fail: controllers off, other limits, rules broken (about 20 minutes)
 	@$(RELEASE)/differential --prove --ops $(or $(OPS),600)
 
-soak: tools release-figures release-drills release-differential ## Restarts, fail-over and relists at size, drills, long differential streams, resumable (about 2.5 hours), and soak-allocators
+soak: tools release-figures release-drills release-differential ## Restarts, fail-over and relists at size, drills, long differential streams, resumable (about 2.5 hours), soak-loadbalancers and soak-allocators
 	@$(RELEASE)/figures restart
 	@$(RELEASE)/drills
 	@for seed in 1 2 3 4 5; do \
@@ -54,16 +54,26 @@ soak: tools release-figures release-drills release-differential ## Restarts, fai
 			--max-endpoints-per-slice $$([ $$seed = 5 ] && echo 5 || echo 100) || exit 1; \
 	done
 	@$(RELEASE)/differential --ops 20000 --seed 6 --state $${CARGO_TARGET_DIR:-target}/soak/seed-6
-	@$(MAKE) --no-print-directory soak-allocators
+	@$(MAKE) --no-print-directory soak-loadbalancers soak-allocators
+
+loadbalancer-mutations: tools tools-metallb release-loadbalancer-mutations ## Break ten rules of LoadBalancer addresses, one line each, and see that their tests notice (about 30 minutes; ROWS=10 SEED=1)
+	@$(RELEASE)/loadbalancer-mutations
+
+soak-loadbalancers: tools ## A random run of 3,000 steps on a real apiserver, with restarts and lost answers (STEPS=3000 SEED=1)
+	@BALANCER_STEPS=$(or $(STEPS),3000) BALANCER_SEED=$(or $(SEED),1) $(CARGO) test --workspace --test balancers -- random --nocapture
 
 # Overflow is checked as in a debug build; the directory of its own keeps other release builds as they are.
 soak-allocators: ## The property tests of the allocators with a million cases each (CASES=1000000)
-	@PROPTEST_CASES=$(or $(CASES),1000000) $(CARGO) test --release --target-dir $(TARGET)/soak-allocators -p svcplane-allocators --lib \
+	@BALANCER_STEPS=$(or $(STEPS),100000) PROPTEST_CASES=$(or $(CASES),1000000) $(CARGO) test --release --target-dir $(TARGET)/soak-allocators -p svcplane-allocators --lib \
 		--config profile.release.overflow-checks=true --config profile.release.debug-assertions=true
 
 bench-controllers: tools release-bench-controllers ## Figures beside kube-controller-manager, into docs/figures (about 75 minutes; CONTROLLERS=endpoints|both; WORKLOADS=w4 SCALE=10 FIGURES=target/figures for a quick try)
 	@$(CARGO) build --profile dist -p svcplane
 	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-controllers --controllers $(or $(CONTROLLERS),both)
+
+bench-loadbalancers: tools tools-metallb release-bench-loadbalancers ## Addresses of 2,000 and 10,000 LoadBalancer Services beside MetalLB's controller, into docs/figures (about 20 minutes, on a quiet machine; SERVICES=500 FIGURES=DIRECTORY for a try)
+	@$(CARGO) build --profile dist -p svcplane
+	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-loadbalancers
 
 bench-allocators: ## Allocation of addresses and nodePorts beside kube-apiserver's own allocators, into docs/figures (about 5 minutes, on a quiet machine; FIGURES=DIRECTORY for a try)
 	@$(CARGO) bench --quiet -p svcplane-allocators --bench allocate
@@ -80,4 +90,7 @@ tools: ## Build the real etcd, kube-apiserver, kube-controller-manager and kubec
 tools-chart: ## Build the real Helm 4, Helm 3 and promtool, once: only tests of the chart need them
 	@tests/tools/build helm4 helm3 promtool
 
-.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators bench-controllers bench-allocators tools tools-chart
+tools-metallb: ## Build MetalLB's real controller, once: only tests and figures of LoadBalancers need it
+	@tests/tools/build metallb
+
+.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators soak-loadbalancers loadbalancer-mutations bench-controllers bench-loadbalancers bench-allocators tools tools-chart tools-metallb

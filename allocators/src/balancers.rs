@@ -25,6 +25,7 @@ mod reason;
 mod request;
 mod rest;
 mod share;
+mod term;
 mod trouble;
 mod wait;
 
@@ -35,7 +36,6 @@ mod tests;
 
 pub use self::ask::{Ask, Facts, Outcome, Policy};
 pub use self::book::AddressBook;
-pub use self::choose::Verdict;
 pub use self::engine::Balancers;
 pub use self::part::AddressCounts;
 pub use self::pool::{BalancerPool, IpMode, OnRemoval, Order};

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::choose::{Choice, NotChosen, Source};
-pub use self::pools::{Governance, PoolVerdict, Refusal, RequestError};
+pub use self::pools::{Governance, Refusal, RequestError};
 pub use self::ranges::RangeSpec;
 pub use self::read::{Holding, PoolStatus, PoolView, RangeView};
 pub use self::state::{Counts, State};

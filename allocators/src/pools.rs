@@ -2,6 +2,7 @@
 
 mod parse;
 mod settle;
+mod verdict;
 
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub use self::parse::{FieldError, parse_cluster_ip_pool, parse_load_balancer_pool, parse_node_port_pool};
 pub use self::settle::{Settled, settle};
+pub use self::verdict::PoolVerdict;
 
 use crate::interval::Segments;
 use crate::service::ServiceKey;

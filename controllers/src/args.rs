@@ -34,7 +34,7 @@ pub use controllers::Controllers;
 pub use explain::{ExplainArgs, Form, Named};
 pub use handback::{HandbackArgs, LeaseArgs};
 pub use load_balancer::{LoadBalancerArgs, Product};
-pub use pools::PoolsArgs;
+pub use pools::{Advertise, Announcer, ExportArgs, Giver, ImportArgs, PoolsAction, PoolsArgs};
 pub use preflight::PreflightArgs;
 pub use ranges::RangeArgs;
 pub use selftest::SelftestArgs;
@@ -58,7 +58,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Explain one Service: which Pods are in and which are not and why, what should be stored and what is, what clients see of it
     Explain(Box<ExplainArgs>),
-    /// Show how full the ranges and pools of ClusterIPs and nodePorts are, or who has a value
+    /// Show how full the ranges and pools of addresses and nodePorts are, or who has a value; turn other products' pools into ours and back
     Pools(Box<PoolsArgs>),
     /// Check what is stored against the rules of allocation, validation and pools; exit with 1 if something is wrong
     Audit(Box<AuditArgs>),

@@ -45,7 +45,9 @@ pub fn main() -> ExitCode {
             let explained = explain(&args, style()).await?;
             Ok((explained.text, explained.in_order || !args.check))
         }),
-        Command::Pools(args) => report(args.check(), async { Ok((pools(&args, style()).await?, true)) }),
+        Command::Pools(args) => report(args.check(), async {
+            Ok((Box::pin(pools(&args, style())).await?, true))
+        }),
         Command::Audit(args) => report(args.ranges.check(), async {
             let audited = audit(&args).await?;
             Ok((audited.text, audited.in_order))

@@ -13,11 +13,19 @@ pub enum Controller {
     Mirroring,
     /// Tells of faults of stored ClusterIPs and nodePorts.
     Repair,
+    /// Addresses of Services of type LoadBalancer.
+    LoadBalancers,
 }
 
 impl Controller {
     /// All there are.
-    pub const ALL: [Self; 4] = [Self::Endpoints, Self::Slices, Self::Mirroring, Self::Repair];
+    pub const ALL: [Self; 5] = [
+        Self::Endpoints,
+        Self::Slices,
+        Self::Mirroring,
+        Self::Repair,
+        Self::LoadBalancers,
+    ];
 
     /// Those that keep Endpoints and EndpointSlices; kube-controller-manager has them under the same names.
     pub const OF_ENDPOINTS: [Self; 3] = [Self::Endpoints, Self::Slices, Self::Mirroring];
@@ -34,6 +42,7 @@ impl Controller {
             Self::Slices => "endpointslice-controller",
             Self::Mirroring => "endpointslice-mirroring-controller",
             Self::Repair => "repair-controller",
+            Self::LoadBalancers => "loadbalancer-controller",
         }
     }
 
@@ -44,6 +53,7 @@ impl Controller {
             Self::Slices => "EndpointSlice",
             Self::Mirroring => "MirroredEndpointSlice",
             Self::Repair => "Allocation",
+            Self::LoadBalancers => "LoadBalancerStatus",
         }
     }
 
@@ -53,7 +63,7 @@ impl Controller {
             Self::Endpoints => "endpoint-controller",
             Self::Slices => "endpoint-slice-controller",
             Self::Mirroring => "endpoint-slice-mirroring-controller",
-            Self::Repair => "repair-controller",
+            Self::Repair | Self::LoadBalancers => self.as_str(),
         }
     }
 }

@@ -142,8 +142,8 @@ impl ForeignWriters {
             }
             Controller::Slices => Manager::Selector.as_str(),
             Controller::Mirroring => Manager::Mirroring.as_str(),
-            // It writes no objects.
-            Controller::Repair => return Ok(Vec::new()),
+            // They write neither.
+            Controller::Repair | Controller::LoadBalancers => return Ok(Vec::new()),
         };
         let slices: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &service.namespace);
         let of_service = format!("{SERVICE_NAME_LABEL}={},{MANAGED_BY_LABEL}={manager}", service.name);

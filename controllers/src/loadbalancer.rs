@@ -15,6 +15,7 @@ mod contention;
 mod controller;
 mod desk;
 mod metrics;
+mod neighbours;
 mod offline;
 mod pool_status;
 mod wire;
@@ -24,9 +25,6 @@ pub use self::controller::{LoadBalancers, Settings};
 pub use self::desk::{Desk, Scope};
 pub use self::offline::{Choice, PoolVerdict, read};
 pub use self::wire::{BalancedService, Seen, Shown};
-
-/// Its name in `--controllers`.
-pub const NAME: &str = "loadbalancer-controller";
 
 /// `fieldManager` of our writes.
 pub const FIELD_MANAGER: &str = "svcplane";

@@ -161,7 +161,7 @@ fn reasons(controller: Controller, operation: &str) -> Vec<&'static str> {
             .into(),
         (Controller::Endpoints, _) => [Orphan::ServiceDeleted, Orphan::Leftover].map(Orphan::as_str).into(),
         (Controller::Slices | Controller::Mirroring, _) => vec![CONTENT],
-        (Controller::Repair, _) => Vec::new(),
+        (Controller::Repair | Controller::LoadBalancers, _) => Vec::new(),
     }
 }
 
@@ -179,7 +179,7 @@ fn differences(controller: Controller, operation: &str) -> Vec<&'static str> {
     let mut all = match controller {
         Controller::Endpoints => reasons(controller, operation),
         Controller::Slices | Controller::Mirroring => vec![slice_reason(operation)],
-        Controller::Repair => return Vec::new(),
+        Controller::Repair | Controller::LoadBalancers => return Vec::new(),
     };
     all.push(WRITE_FAILED);
     all

@@ -18,7 +18,7 @@ use svcplane_allocators::value::Value;
 use svcplane_runtime::api::{Failure, Repeated, call};
 use svcplane_runtime::client::RESPONSE_HEAD_LIMIT;
 use svcplane_runtime::leader::TermHandle;
-use svcplane_webhook::ledger::{Ledger, SharedLedger};
+use svcplane_webhook::ledger::{Kind, Ledger, SharedLedger};
 use svcplane_webhook::pools::{ClusterIPPool, ClusterIPPoolStatus, NodePortPool, NodePortPoolStatus, PoolNumbers};
 
 use self::compute::{Facts, numbers};
@@ -191,6 +191,19 @@ fn shown(ledger: &Ledger) -> Kept {
             second: None,
         };
         kept.node_ports.insert(pool.terms.name.to_string(), shown);
+    }
+    for (kind, kept) in [
+        (Kind::ClusterIpPools, &mut kept.cluster_ips),
+        (Kind::NodePortPools, &mut kept.node_ports),
+    ] {
+        kept.extend(ledger.unreadable(kind).map(|pool| {
+            let shown = Shown {
+                facts: Facts::unreadable(pool),
+                first: None,
+                second: None,
+            };
+            (pool.name.to_string(), shown)
+        }));
     }
     kept
 }

@@ -1,7 +1,10 @@
 //! `svcplane pools`: how full ranges and pools are, and who has a value. Of stored objects alone, unless replicas are asked what they keep
 //! in memory.
 
+mod export;
 mod gather;
+mod import;
+mod manifest;
 mod replicas;
 mod report;
 mod text;
@@ -11,13 +14,18 @@ pub(crate) use self::gather::gather;
 pub use self::who::Wanted;
 
 use self::report::Report;
-use crate::args::{Form, PoolsArgs};
+use crate::args::{Form, PoolsAction, PoolsArgs};
 use crate::explain::Style;
 use crate::loadbalancer;
 use crate::start;
 
 /// Reads the cluster and reports. The error is one line.
 pub async fn pools(args: &PoolsArgs, style: Style) -> Result<String, String> {
+    match &args.action {
+        Some(PoolsAction::Export(args)) => return export::export(args).await,
+        Some(PoolsAction::Import(args)) => return import::import(args).await,
+        None => {}
+    }
     let client = start::connect(args.kubeconfig.as_deref(), "svcplane-pools").await?;
     let ledger = Box::pin(gather(&client, args.ranges.ranges())).await?;
     let replicas = if args.from_replicas {

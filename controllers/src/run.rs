@@ -179,7 +179,7 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     work.endpoints = Some(queue.clone());
     let (sink, waiting) = events::queue(&metrics);
     let events = EventWriter::new(client.clone(), waiting, &name, &metrics);
-    let load_balancers = args.controllers.runs_load_balancers().then(|| {
+    let load_balancers = running.contains(&Controller::LoadBalancers).then(|| {
         LoadBalancers::new(Settings {
             scope: args.load_balancer.scope(),
             client: client.clone(),

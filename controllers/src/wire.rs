@@ -16,6 +16,7 @@ mod target;
 pub use endpoints::{ParsedEndpoints, WireEndpoints};
 pub use ip::parse_ip;
 pub use meta::Stored;
+pub(crate) use meta::{SlimMeta, slim};
 pub use node::WireNode;
 pub use outgoing::{write_endpoints, write_slice};
 pub use pod::WirePod;

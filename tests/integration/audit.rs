@@ -40,6 +40,10 @@ async fn every_planted_fault_is_found_and_none_is_invented() {
     let fence = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": "NodePortPool", "metadata": {"name": "fence"},
         "spec": {"ranges": ["31010-31019"], "enforce": true, "selector": {"namespaces": ["bank"]}}});
     post(&client, "/apis/svcplane.io/v1alpha1/nodeportpools", &fence).await;
+    // No webhook refuses it, and the schema does not see what is wrong.
+    let reversed = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": "ClusterIPPool", "metadata": {"name": "reversed"},
+        "spec": {"ranges": ["10.96.7.9-10.96.7.0"]}});
+    post(&client, "/apis/svcplane.io/v1alpha1/clusterippools", &reversed).await;
     let mut skips = service("skips", &json!({}));
     skips["metadata"]["labels"] = json!({"svcplane.io/skip": "true"});
     let skips = post(&client, SERVICES, &skips).await;
@@ -57,7 +61,9 @@ async fn every_planted_fault_is_found_and_none_is_invented() {
         ("ClusterIPNotAllocated", "bare"),
     ];
     let expected = expected.map(|(rule, name)| (rule.to_owned(), format!("Service shop/{name}")));
-    assert_eq!(audited(&cluster), (BTreeSet::from(expected), Some(1)));
+    let mut expected = BTreeSet::from(expected);
+    expected.insert(("InvalidPool".into(), "ClusterIPPool reversed".into()));
+    assert_eq!(audited(&cluster), (expected, Some(1)));
 
     let said = |arguments: &[&str]| {
         let output = run(&cluster, arguments);

@@ -2,8 +2,12 @@
 
 mod balancers {
     mod assignment;
+    mod migration;
+    mod neighbours;
     mod ownership;
     mod pools;
+    mod random;
     mod restart;
+    mod screens;
     mod sharing;
 }

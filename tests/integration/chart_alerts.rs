@@ -9,7 +9,7 @@ use svcplane_tests::admission::{address, install_crds};
 use svcplane_tests::chart::Helm;
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::svcplane::Svcplane;
-use svcplane_tests::tools::chart_tool;
+use svcplane_tests::tools::other_tool;
 
 const RUNBOOKS: &str = include_str!("../../docs/operations.md");
 
@@ -279,7 +279,7 @@ fn firing() -> Vec<(&'static str, Series, u32)> {
 
 #[test]
 fn every_alert_fires_when_it_should_and_none_when_all_is_well() {
-    let promtool = chart_tool("promtool").unwrap();
+    let promtool = other_tool("promtool").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let groups = json!({"groups": [{"name": "svcplane", "rules": alerts()}]});

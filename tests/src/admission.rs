@@ -160,30 +160,34 @@ pub async fn install_crds(client: &Client) -> Result<()> {
         .context("svcplane crds hangs")??;
     ensure!(printed.status.success(), "svcplane crds: {}", printed.status);
     let list: Value = serde_json::from_slice(&printed.stdout).context("svcplane crds")?;
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for item in list["items"].as_array().context("svcplane crds prints no list")? {
-        let crd: CustomResourceDefinition = serde_json::from_value(item.clone())?;
-        api.create(&PostParams::default(), &crd).await?;
-        eventually_one(
-            "an established resource",
-            DEADLINE,
-            &api,
-            &crd.name_any(),
-            |crd: Option<&CustomResourceDefinition>| {
-                let conditions = crd
-                    .into_iter()
-                    .filter_map(|crd| crd.status.as_ref())
-                    .flat_map(|status| status.conditions.iter().flatten());
-                let mut established = conditions.filter(|it| it.type_ == "Established" && it.status == "True");
-                established
-                    .next()
-                    .map(|_| ())
-                    .ok_or_else(|| "not established".to_owned())
-            },
-        )
-        .await?;
+        install_crd(client, item).await?;
     }
     Ok(())
+}
+
+/// Creates a custom resource definition and waits until the apiserver serves the resource.
+///
+/// # Errors
+/// It is refused, or not served in time.
+pub async fn install_crd(client: &Client, definition: &Value) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let crd: CustomResourceDefinition = serde_json::from_value(definition.clone())?;
+    api.create(&PostParams::default(), &crd).await?;
+    let established = |crd: Option<&CustomResourceDefinition>| {
+        let conditions = crd
+            .into_iter()
+            .filter_map(|crd| crd.status.as_ref())
+            .flat_map(|status| status.conditions.iter().flatten());
+        let mut established = conditions.filter(|it| it.type_ == "Established" && it.status == "True");
+        established
+            .next()
+            .map(|_| ())
+            .ok_or_else(|| "not established".to_owned())
+    };
+    eventually_one("an established resource", DEADLINE, &api, &crd.name_any(), established)
+        .await
+        .map(drop)
 }
 
 /// Waits until this replica can choose from all ranges.

@@ -1,6 +1,9 @@
 //! Services of type LoadBalancer on a cluster with LoadBalancerPools, and an svcplane behind a fault proxy that serves them. One test at a time
 //! has the cluster, because pools are everybody's.
 
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -12,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::admission::{Credentials, Said, address, install_crds, send};
+use crate::binaries;
 use crate::cluster::{self, Cluster};
 use crate::eventually::{eventually_gone, eventually_one};
 use crate::namespace::TestNamespace;
@@ -106,6 +110,32 @@ impl Balanced {
         meanwhile(&self.namespace).await;
         self.svcplane = lead(builder(&self.namespace, &self.flags, 1)).await?;
         Ok(())
+    }
+
+    /// Ends svcplane and starts it with these flags.
+    ///
+    /// # Errors
+    /// It does not end, or not start.
+    pub async fn restart_with(&mut self, flags: &[&str]) -> Result<()> {
+        self.flags = flags.iter().map(ToString::to_string).collect();
+        self.restart(async |_| {}).await
+    }
+
+    /// Runs a command of svcplane as `admin` with this standard input, and returns what it prints.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn command(&self, args: &[&str], input: &str) -> String {
+        let svcplane = binaries::svcplane().unwrap();
+        run(&svcplane, args, input).unwrap()
+    }
+
+    /// The same for kubectl.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn kubectl(&self, args: &[&str], input: &str) -> String {
+        run(&cluster::shared().tools().kubectl, args, input).unwrap()
     }
 
     /// Creates a pool.
@@ -285,6 +315,26 @@ async fn clear(cluster: &Cluster) -> Result<()> {
         .accepted()
         .map(drop)
         .map_err(|error| anyhow!("pools stay: {error}"))
+}
+
+fn run(program: &Path, args: &[&str], input: &str) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(args).env("KUBECONFIG", cluster::shared().kubeconfig());
+    let pipes = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = pipes.spawn()?;
+    // Taken, so that it is closed: what is written is less than a pipe holds.
+    child
+        .stdin
+        .take()
+        .context("no standard input")?
+        .write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    anyhow::ensure!(output.status.success(), "{args:?}: {}", text(output.stderr));
+    Ok(text(output.stdout))
 }
 
 /// The addresses that a status shows.

@@ -11,7 +11,7 @@ use crate::admission::{Said, send};
 use crate::cluster::Cluster;
 use crate::namespace::TestNamespace;
 use crate::svcplane::{Builder, Svcplane};
-use crate::tools::chart_tool;
+use crate::tools::other_tool;
 
 /// Where the chart is.
 pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/svcplane");
@@ -43,7 +43,7 @@ impl Helm {
     /// It is not built.
     pub fn of(name: &str) -> Result<Self> {
         Ok(Self {
-            program: chart_tool(name)?,
+            program: other_tool(name)?,
             arguments: Vec::new(),
             tests: false,
         })

@@ -36,11 +36,11 @@ impl Tools {
     }
 }
 
-/// Where one of `helm4`, `helm3`, `promtool` is, which `make tools-chart` builds.
+/// Where one of `helm4`, `helm3`, `promtool` is, which `make tools-chart` builds, or `metallb`, which `make tools-metallb` does.
 ///
 /// # Errors
 /// As [`Tools::find`].
-pub fn chart_tool(program: &str) -> Result<PathBuf> {
+pub fn other_tool(program: &str) -> Result<PathBuf> {
     path(&ask(&[program])?, program)
 }
 

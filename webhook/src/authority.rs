@@ -17,10 +17,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::certificate::Certificate;
-use crate::rotation::{Leaf, Life, Policy, Seconds, State, is_unused};
-
-/// How slow the clock of an apiserver may be, in seconds.
-const BACKDATED: Seconds = 3600;
+use crate::rotation::{BACKDATED, Leaf, Life, Policy, Seconds, State, is_unused};
 
 /// How many authorities are kept at most: a rotation needs two.
 const MOST_AUTHORITIES: usize = 4;

@@ -149,7 +149,13 @@ impl Acquaintance {
 
 fn fresh_addresses(new: &Spec, old: Option<&Spec>) -> Vec<Fresh<IpAddr>> {
     let had = |ip: &String| old.is_some_and(|old| old.cluster_ips.contains(ip));
-    let listed = new.listed_cluster_ips().iter().enumerate().filter(|(_, ip)| !had(ip));
+    // No Service has more: what else is there the apiserver has refused, or never seen.
+    let listed = new
+        .listed_cluster_ips()
+        .iter()
+        .take(2)
+        .enumerate()
+        .filter(|(_, ip)| !had(ip));
     let fresh = listed.filter_map(|(index, ip)| {
         Some(Fresh {
             path: format!("spec.clusterIPs[{index}]"),

@@ -13,7 +13,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use svcplane_allocators::books::{Book, Governance, NotChosen, PoolVerdict, Source};
+use svcplane_allocators::books::{Book, Governance, NotChosen, RequestError, Source};
+use svcplane_allocators::pools::PoolVerdict;
 use svcplane_allocators::service::ChoiceKey;
 use svcplane_allocators::value::Value;
 
@@ -115,17 +116,48 @@ impl<V> Outcome<V> {
     }
 }
 
+/// As [`Book::govern`] says it.
+type Governed = Result<Governance, RequestError>;
+
 /// One field that needs a value.
 struct Wish<'a> {
     key: &'a ChoiceKey,
     /// The annotation that asks for a pool.
     annotation: &'static str,
-    /// The pool that the Service asks for.
-    requested: Option<&'a str>,
+    /// Which pools serve the Service.
+    governance: &'a Governed,
     terms: Terms,
+    /// What a value further on in the same list needs: it can only be given if this one is.
+    later: Urgency,
 }
 
-fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) -> bool) -> Outcome<V> {
+/// How much it matters that svcplane chooses a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    /// The apiserver may as well.
+    #[default]
+    Indifferent,
+    /// The cluster's owner wants it.
+    Wanted,
+    /// Left to itself, the apiserver would give what pools keep for others, and the Service would be refused.
+    Certain,
+    /// An enforced pool governs.
+    Enforced,
+}
+
+fn urgency<V: Value>(book: &Book<V>, governance: &Governance, allocate: Allocate) -> Urgency {
+    if governance.enforced {
+        Urgency::Enforced
+    } else if book.keeps_values_for_some() {
+        Urgency::Certain
+    } else if allocate == Allocate::All || governance.source().is_some() {
+        Urgency::Wanted
+    } else {
+        Urgency::Indifferent
+    }
+}
+
+fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>) -> Outcome<V> {
     let Terms {
         allocate,
         is_live,
@@ -134,39 +166,53 @@ fn choose<V: Value>(book: &mut Book<V>, wish: &Wish<'_>, selects: impl Fn(&str) 
         random,
         now,
     } = wish.terms;
-    let governance = match book.govern(selects, wish.requested) {
+    let governance = match wish.governance {
         Ok(governance) => governance,
         Err(error) if is_live => return Outcome::Refused(error.to_string()),
         Err(_) => return Outcome::LeftEmpty,
     };
+    let urgency = urgency(book, governance, allocate).max(wish.later);
     if !is_live {
-        return if governance.enforced {
+        return if urgency == Urgency::Enforced {
             Outcome::Bypassed
         } else {
             Outcome::LeftEmpty
         };
     }
-    let source = match governance.source() {
-        Some(source) => source,
-        None if governance.enforced => {
-            return Outcome::Refused(unserved(&governance, wish.annotation));
-        }
-        // Left to itself, the apiserver would give values of enforced pools to whom they are not for.
-        None if allocate == Allocate::All || book.has_enforced_pools() => Source::Ranges,
-        None => return Outcome::LeftEmpty,
+    if governance.enforced && governance.pools.is_empty() {
+        return Outcome::Refused(unserved(governance, wish.annotation));
+    }
+    let certain = urgency >= Urgency::Certain;
+    let pools = (!governance.pools.is_empty()).then_some(Source::Pools {
+        names: &governance.pools,
+        enforced: certain,
+    });
+    // A pool that is not enforced may be full.
+    let elsewhere = match urgency {
+        Urgency::Indifferent => None,
+        _ if governance.enforced => None,
+        Urgency::Wanted if pools.is_some() => None,
+        Urgency::Wanted => Some(Source::Ranges),
+        Urgency::Certain | Urgency::Enforced => Some(Source::Outside),
     };
-    let choice = if dry_run {
-        book.peek(wish.key, source, random, now)
-    } else {
-        if is_update {
-            book.renounce(wish.key, now);
+    if is_update && !dry_run {
+        book.renounce(wish.key, now);
+    }
+    let mut why = None;
+    for source in pools.into_iter().chain(elsewhere) {
+        let choice = if dry_run {
+            book.peek(wish.key, source, random, now)
+        } else {
+            book.choose(wish.key, source, random, now)
+        };
+        match choice {
+            Ok(choice) => return Outcome::Chosen(choice.value),
+            Err(reason) => why = Some(reason),
         }
-        book.choose(wish.key, source, random, now)
-    };
-    match choice {
-        Ok(choice) => Outcome::Chosen(choice.value),
-        Err(reason) if governance.enforced => Outcome::Refused(exhausted(book, &governance.pools, reason)),
-        Err(_) => Outcome::LeftEmpty,
+    }
+    match why {
+        Some(reason) if governance.enforced => Outcome::Refused(exhausted(book, &governance.pools, reason)),
+        _ => Outcome::LeftEmpty,
     }
 }
 

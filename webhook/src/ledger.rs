@@ -129,6 +129,18 @@ pub struct Ledger {
     has_objects: bool,
     cidrs: BTreeMap<Arc<str>, CidrObject>,
     feeds: BTreeMap<Kind, Feed>,
+    unreadable: BTreeMap<(Kind, Arc<str>), Unreadable>,
+}
+
+/// A pool whose spec cannot be used, as one stored while the webhook was away. It is as if it were not there, but for what is said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// What is wrong, with the fields.
+    pub faults: String,
 }
 
 impl Ledger {
@@ -147,6 +159,7 @@ impl Ledger {
             has_objects: true,
             cidrs: BTreeMap::new(),
             feeds: Kind::ALL.map(|kind| (kind, Feed::default())).into(),
+            unreadable: BTreeMap::new(),
         };
         ledger.lay_out_ranges(now);
         ledger
@@ -285,8 +298,28 @@ impl Ledger {
         }
     }
 
-    /// A ClusterIPPool; one that cannot be read is as if it were not there.
+    /// A pool of this kind that cannot be used.
+    pub fn set_unreadable(&mut self, kind: Kind, pool: Unreadable, now: Instant) {
+        match kind {
+            Kind::NodePortPools => self.remove_node_port_pool(&pool.name, now),
+            _ => self.remove_cluster_ip_pool(&pool.name, now),
+        }
+        self.unreadable.insert((kind, Arc::clone(&pool.name)), pool);
+    }
+
+    /// The pools of this kind that cannot be used, by name.
+    pub fn unreadable(&self, kind: Kind) -> impl Iterator<Item = &Unreadable> {
+        let of = self.unreadable.iter().filter(move |((of, _), _)| *of == kind);
+        of.map(|(_, pool)| pool)
+    }
+
+    fn is_readable(&mut self, kind: Kind, name: &str) {
+        self.unreadable.remove(&(kind, name.into()));
+    }
+
+    /// A ClusterIPPool.
     pub fn set_cluster_ip_pool(&mut self, pool: Pool<ClusterIpHoldings>, now: Instant) {
+        self.is_readable(Kind::ClusterIpPools, &pool.terms.name);
         if self.cluster_ip_pools.get(&pool.terms.name) != Some(&pool) {
             self.cluster_ip_pools.insert(Arc::clone(&pool.terms.name), pool);
             self.lay_out_cluster_ip_pools(now);
@@ -295,6 +328,7 @@ impl Ledger {
 
     /// This ClusterIPPool is gone.
     pub fn remove_cluster_ip_pool(&mut self, name: &str, now: Instant) {
+        self.is_readable(Kind::ClusterIpPools, name);
         if self.cluster_ip_pools.remove(name).is_some() {
             self.lay_out_cluster_ip_pools(now);
         }
@@ -302,6 +336,7 @@ impl Ledger {
 
     /// A complete list of ClusterIPPools.
     pub fn replace_cluster_ip_pools(&mut self, pools: Vec<Pool<ClusterIpHoldings>>, now: Instant) {
+        self.unreadable.retain(|(kind, _), _| *kind != Kind::ClusterIpPools);
         self.cluster_ip_pools = by_name(pools);
         self.lay_out_cluster_ip_pools(now);
     }
@@ -314,8 +349,9 @@ impl Ledger {
         self.cluster_ips.set_pools(&pools, now);
     }
 
-    /// A NodePortPool; one that cannot be read is as if it were not there.
+    /// A NodePortPool.
     pub fn set_node_port_pool(&mut self, pool: Pool<NodePortHoldings>, now: Instant) {
+        self.is_readable(Kind::NodePortPools, &pool.terms.name);
         if self.node_port_pools.get(&pool.terms.name) != Some(&pool) {
             self.node_port_pools.insert(Arc::clone(&pool.terms.name), pool);
             self.lay_out_node_port_pools(now);
@@ -324,6 +360,7 @@ impl Ledger {
 
     /// This NodePortPool is gone.
     pub fn remove_node_port_pool(&mut self, name: &str, now: Instant) {
+        self.is_readable(Kind::NodePortPools, name);
         if self.node_port_pools.remove(name).is_some() {
             self.lay_out_node_port_pools(now);
         }
@@ -331,6 +368,7 @@ impl Ledger {
 
     /// A complete list of NodePortPools.
     pub fn replace_node_port_pools(&mut self, pools: Vec<Pool<NodePortHoldings>>, now: Instant) {
+        self.unreadable.retain(|(kind, _), _| *kind != Kind::NodePortPools);
         self.node_port_pools = by_name(pools);
         self.lay_out_node_port_pools(now);
     }
@@ -361,12 +399,11 @@ impl Ledger {
         }
     }
 
-    /// The families of the cluster, once they are known. Flags of the apiserver decide alone, and the ServiceCIDR `kubernetes` shows them.
+    /// The families of the cluster, once they are known. Flags of the apiserver decide alone. The ServiceCIDR `kubernetes` shows those that it was
+    /// started with first, so a flag of ours wins: a cluster may have gone from two families to one.
     pub fn families(&self) -> Option<Families> {
-        let cidrs = self
-            .cidrs
-            .get("kubernetes")
-            .map_or(&self.ranges.cidrs, |object| &object.cidrs);
+        let shown = self.cidrs.get("kubernetes").map(|object| &object.cidrs);
+        let cidrs = Some(&self.ranges.cidrs).filter(|given| !given.is_empty()).or(shown)?;
         let primary = IpFamily::of(cidrs.first()?.addr());
         Some(Families {
             primary,

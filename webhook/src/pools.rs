@@ -2,9 +2,6 @@
 //!
 //! The schema is made from these types, so the words of their comments are what `kubectl explain` shows.
 
-// Each column of `kubectl get` has a type.
-#![allow(clippy::duplicated_attributes)]
-
 mod balancer;
 mod guard;
 mod read;
@@ -12,7 +9,7 @@ mod review;
 mod selectors;
 
 pub use self::balancer::{
-    IpMode, LoadBalancerPool, LoadBalancerPoolSpec, LoadBalancerPoolStatus, OnRemoval, Order, ServedPool,
+    FirstLast, IpMode, LoadBalancerPool, LoadBalancerPoolSpec, LoadBalancerPoolStatus, OnRemoval, Order, ServedPool,
     read_load_balancer_pool,
 };
 pub use self::guard::{ALLOW_STRANDING, PoolUsers};
@@ -41,30 +38,7 @@ const REUSE_DELAY_MESSAGE: &str = "spec.reuseDelay must be a duration of at most
     shortname = "cipp",
     category = "svcplane",
     status = "ClusterIPPoolStatus",
-    doc = "ClusterIPs that svcplane gives, and to which Services.",
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
-    printcolumn(name = "Enforce", type_ = "boolean", json_path = ".spec.enforce"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
-    printcolumn(name = "IPv4-Used", type_ = "integer", json_path = ".status.ipv4.used"),
-    printcolumn(name = "IPv4-Free", type_ = "integer", json_path = ".status.ipv4.available"),
-    printcolumn(
-        name = "IPv6-Used",
-        type_ = "integer",
-        json_path = ".status.ipv6.used",
-        priority = "1"
-    ),
-    printcolumn(
-        name = "IPv6-Free",
-        type_ = "integer",
-        json_path = ".status.ipv6.available",
-        priority = "1"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    doc = "ClusterIPs that svcplane gives, and to which Services."
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -96,18 +70,7 @@ pub struct ClusterIPPoolSpec {
     shortname = "npp",
     category = "svcplane",
     status = "NodePortPoolStatus",
-    doc = "nodePorts that svcplane gives, and to which Services.",
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
-    printcolumn(name = "Enforce", type_ = "boolean", json_path = ".spec.enforce"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
-    printcolumn(name = "Used", type_ = "integer", json_path = ".status.ports.used"),
-    printcolumn(name = "Free", type_ = "integer", json_path = ".status.ports.available"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    doc = "nodePorts that svcplane gives, and to which Services."
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{

@@ -1,6 +1,7 @@
 //! Values that a user has chosen and the apiserver will refuse, as far as the books tell: a Warning that says who has them and what is
 //! free, above the apiserver's own refusal. Books may lag, so this never refuses.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::IpAddr;
 
@@ -45,18 +46,19 @@ pub(crate) fn remarks(ledger: &Ledger, asker: &Asker, new: &Service, old: Option
         remarks.extend(remark.map(|words| format!("{field}: {words}")));
     }
     let port = |port: NodePort| ledger.judge_node_port(&service, labels, port).is_ok();
-    let had = |number: i64| old.is_some_and(|old| old.spec.ports.iter().any(|port| port.node_port == number));
-    let fresh = new
-        .spec
-        .ports
-        .iter()
-        .enumerate()
-        .filter(|(_, entry)| !had(entry.node_port));
-    for (index, entry) in fresh {
-        let number = port_number(entry.node_port);
-        let remark = number.and_then(|number| remark(ledger.node_ports(), number, own.as_ref(), port));
-        remarks.extend(remark.map(|words| format!("spec.ports[{index}].nodePort: {words}")));
-    }
+    let had: BTreeSet<i64> = old
+        .into_iter()
+        .flat_map(|old| &old.spec.ports)
+        .map(|port| port.node_port)
+        .collect();
+    let entries = new.spec.ports.iter().enumerate();
+    let of_ports = entries
+        .filter(|(_, entry)| !had.contains(&entry.node_port))
+        .filter_map(|(index, entry)| {
+            let words = remark(ledger.node_ports(), port_number(entry.node_port)?, own.as_ref(), port)?;
+            Some(format!("spec.ports[{index}].nodePort: {words}"))
+        });
+    remarks.extend(of_ports.take(MOST_CAUSES));
     remarks.truncate(MOST_CAUSES);
     remarks
 }

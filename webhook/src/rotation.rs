@@ -10,6 +10,9 @@
 /// Seconds since 1970.
 pub type Seconds = i64;
 
+/// How long before it is made a certificate is valid, in seconds, for clocks that are behind.
+pub const BACKDATED: Seconds = 3600;
+
 /// How long certificates live, and how long caches may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -103,7 +106,7 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     let Some((&newest, old)) = state.authorities.split_first() else {
         return Step::NewAuthority;
     };
-    if !state.can_sign || now >= newest.renewal(policy) {
+    if !state.can_sign || now >= newest.renewal(policy) || is_ahead(newest, now) {
         return Step::NewAuthority;
     }
     // Before anything else that takes trust for granted: somebody may have blanked it.
@@ -112,7 +115,7 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     };
     let Some(leaf) = state
         .leaf
-        .filter(|leaf| leaf.fits && leaf.of_newest && now < leaf.life.renewal(policy))
+        .filter(|leaf| leaf.fits && leaf.of_newest && now < leaf.life.renewal(policy) && !is_ahead(leaf.life, now))
     else {
         let seen = since.saturating_add(policy.grace);
         return if now >= seen { Step::Issue } else { Step::Wait(seen) };
@@ -125,6 +128,11 @@ pub fn next(state: &State, policy: &Policy, now: Seconds) -> Step {
     }
     let due = drops.chain([newest.renewal(policy), leaf.life.renewal(policy)]).min();
     Step::Wait(due.unwrap_or(now))
+}
+
+/// Made by somebody whose clock was wrong, so for everybody else it is not valid yet.
+fn is_ahead(life: Life, now: Seconds) -> bool {
+    life.made > now.saturating_add(BACKDATED)
 }
 
 /// May this old authority go, where `newest` is the newest? (see [`Step::DropOld`])

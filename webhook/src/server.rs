@@ -18,7 +18,7 @@ use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use svcplane_runtime::connections::Connections;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -31,8 +31,12 @@ use crate::review::NotAReview;
 /// The largest body that is read: what the apiserver takes itself.
 pub const LARGEST_BODY: usize = 3 << 20;
 
-/// How much of bodies may be in memory at one time.
-const BODY_BUDGET: usize = 32 << 20;
+/// How much of bodies may be in memory at one time: of large ones, and of those that say that they are small.
+const BODY_BUDGET: usize = 24 << 20;
+const SMALL_BUDGET: usize = 8 << 20;
+
+/// What nearly every review of a Service fits into.
+const SMALL_BODY: usize = 64 << 10;
 
 /// How many connections there are at most. An apiserver needs a few.
 const MOST_CONNECTIONS: usize = 512;
@@ -77,8 +81,43 @@ impl Reviewer for Admission {
 
 struct Shared<R> {
     reviewer: R,
-    /// In KiB of bodies.
-    budget: Semaphore,
+    large: Budget,
+    small: Budget,
+}
+
+/// Of bytes of bodies, in KiB. They count when they have come: who only says that they will holds up nobody.
+struct Budget(Semaphore);
+
+impl Budget {
+    fn new(bytes: usize) -> Self {
+        Self(Semaphore::new(bytes / 1024))
+    }
+
+    /// Reads a body, and holds its share until that is dropped.
+    async fn read(&self, body: Body) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), Refused> {
+        let (mut body, mut bytes) = (Limited::new(body, LARGEST_BODY), Vec::new());
+        let mut share: Option<SemaphorePermit<'_>> = None;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| match error {
+                error if error.is::<LengthLimitError>() => too_large(),
+                error => (StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            bytes.extend_from_slice(&data);
+            let held = share.as_ref().map_or(0, SemaphorePermit::num_permits);
+            let more = (bytes.len() / 1024 + 1).saturating_sub(held);
+            let more = self.0.acquire_many(u32::try_from(more).unwrap_or(u32::MAX));
+            let Ok(Ok(more)) = timeout(BUDGET_LIMIT, more).await else {
+                let words = "too many large requests at a time; try again".to_owned();
+                return Err((StatusCode::SERVICE_UNAVAILABLE, words));
+            };
+            match &mut share {
+                Some(share) => share.merge(more),
+                None => share = Some(more),
+            }
+        }
+        Ok((bytes, share))
+    }
 }
 
 impl Server {
@@ -128,7 +167,7 @@ impl Server {
 /// A connection that was accepted.
 struct Known {
     task: AbortHandle,
-    /// Has it carried a request?
+    /// Has it carried a review?
     asked: Arc<AtomicBool>,
 }
 
@@ -154,7 +193,8 @@ fn make_room(by_age: &mut VecDeque<Known>) -> bool {
 fn router<R: Reviewer>(reviewer: R) -> Router {
     let shared = Arc::new(Shared {
         reviewer,
-        budget: Semaphore::new(BODY_BUDGET / 1024),
+        large: Budget::new(BODY_BUDGET),
+        small: Budget::new(SMALL_BUDGET),
     });
     let on = |endpoint| post(move |shared: State<Arc<Shared<R>>>, request: Request| answer(endpoint, shared, request));
     Router::new()
@@ -183,21 +223,13 @@ impl<R: Reviewer> Shared<R> {
         if length > LARGEST_BODY {
             return Err(too_large());
         }
-        // Kept until the answer is made.
-        let share = u32::try_from(length / 1024 + 1).unwrap_or(u32::MAX);
-        let Ok(Ok(_share)) = timeout(BUDGET_LIMIT, self.budget.acquire_many(share)).await else {
-            let words = "too many large requests at a time; try again".to_owned();
-            return Err((StatusCode::SERVICE_UNAVAILABLE, words));
+        let budget = if length <= SMALL_BODY { &self.small } else { &self.large };
+        let Ok(read) = timeout(BODY_LIMIT, budget.read(body)).await else {
+            let words = format!("the body did not arrive within {} s", BODY_LIMIT.as_secs());
+            return Err((StatusCode::REQUEST_TIMEOUT, words));
         };
-        let body = match timeout(BODY_LIMIT, Limited::new(body, LARGEST_BODY).collect()).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
-            Ok(Err(error)) => return Err((StatusCode::BAD_REQUEST, format!("the body broke off: {error}"))),
-            Err(_) => {
-                let words = format!("the body did not arrive within {} s", BODY_LIMIT.as_secs());
-                return Err((StatusCode::REQUEST_TIMEOUT, words));
-            }
-        };
+        // The share is kept until the answer is made.
+        let (body, _share) = read?;
         self.reviewer
             .review(endpoint, &body)
             .map_err(|error| (StatusCode::BAD_REQUEST, no_review(&error)))

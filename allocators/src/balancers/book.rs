@@ -262,6 +262,7 @@ impl<V: Value> AddressBook<V> {
                 .filter(|delay| !delay.is_zero())
                 .and_then(|delay| now.checked_add(delay))
             {
+                self.end_rest(value);
                 let former = former.clone();
                 self.formers.entry(former.clone()).or_default().insert(value);
                 self.resting.insert(value, Rest { until, former });

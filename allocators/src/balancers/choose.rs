@@ -1,52 +1,12 @@
 //! Which pools serve a Service, and which of their addresses it gets.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::ask::{Ask, Facts};
 use super::book::AddressBook;
 use super::pool::BalancerPool;
-use crate::pools::Mode;
+use crate::pools::{Mode, PoolVerdict};
 use crate::value::Value;
-
-/// What a pool is to a Service that needs an address of one family.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It has a free address for it.
-    Offered,
-    /// None of its addresses is free.
-    Full,
-    /// Its selector does not select the Service, or its classes do not have the Service's.
-    NotSelected,
-    /// `autoAssign: false`, and the Service does not ask for it.
-    NotAutomatic,
-    /// The Service asks for another pool.
-    NotRequested,
-    /// This pool, which is enforced, selects the Service: it may have no address of another.
-    Overruled(Arc<str>),
-    /// `mode: Drain`: it gives nothing new.
-    Draining,
-    /// `mode: Disabled`: as if it were not there.
-    Disabled,
-    /// It has none of this family, or older pools have them all.
-    NoValues,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Offered => f.write_str("has a free address"),
-            Self::Full => f.write_str("has no free address"),
-            Self::NotSelected => f.write_str("does not select this Service"),
-            Self::NotAutomatic => f.write_str("gives addresses on request only"),
-            Self::NotRequested => f.write_str("is not the pool that is asked for"),
-            Self::Overruled(by) => write!(f, "is overruled by pool {by:?}, which is enforced for this Service"),
-            Self::Draining => f.write_str("is being drained"),
-            Self::Disabled => f.write_str("is disabled"),
-            Self::NoValues => f.write_str("has no addresses of this family"),
-        }
-    }
-}
 
 /// The first enforced pool that selects the Service and gives addresses.
 pub(super) fn enforced<'a>(pools: &'a [Arc<BalancerPool>], facts: &Facts) -> Option<&'a Arc<BalancerPool>> {
@@ -57,13 +17,13 @@ pub(super) fn enforced<'a>(pools: &'a [Arc<BalancerPool>], facts: &Facts) -> Opt
 }
 
 /// Whether the pool may give the Service anything, asked for or not.
-pub(super) fn serves(pools: &[Arc<BalancerPool>], pool: &BalancerPool, facts: &Facts) -> Option<Verdict> {
+pub(super) fn serves(pools: &[Arc<BalancerPool>], pool: &BalancerPool, facts: &Facts) -> Option<PoolVerdict> {
     match pool.terms.mode {
-        Mode::Disabled => Some(Verdict::Disabled),
-        _ if !facts.is_admitted(&pool.terms.name) => Some(Verdict::NotSelected),
-        Mode::Drain => Some(Verdict::Draining),
+        Mode::Disabled => Some(PoolVerdict::Disabled),
+        _ if !facts.is_admitted(&pool.terms.name) => Some(PoolVerdict::NotSelected),
+        Mode::Drain => Some(PoolVerdict::Draining),
         Mode::Active if pool.terms.enforce => None,
-        Mode::Active => enforced(pools, facts).map(|by| Verdict::Overruled(Arc::clone(&by.terms.name))),
+        Mode::Active => enforced(pools, facts).map(|by| PoolVerdict::Overruled(Arc::clone(&by.terms.name))),
     }
 }
 
@@ -74,17 +34,17 @@ impl<V: Value> AddressBook<V> {
         pools: &[Arc<BalancerPool>],
         facts: &Facts,
         ask: &Ask,
-    ) -> Vec<(Arc<BalancerPool>, Verdict)> {
+    ) -> Vec<(Arc<BalancerPool>, PoolVerdict)> {
         let verdict = |pool: &BalancerPool| {
             if let Some(verdict) = serves(pools, pool, facts) {
                 return verdict;
             }
             match self.part(&pool.terms.name) {
-                _ if !ask.pools.is_empty() && !ask.pools.contains(&pool.terms.name) => Verdict::NotRequested,
-                _ if ask.pools.is_empty() && !pool.terms.auto_assign => Verdict::NotAutomatic,
-                Some(part) if part.has_values() && part.is_full() => Verdict::Full,
-                Some(part) if part.has_values() => Verdict::Offered,
-                _ => Verdict::NoValues,
+                _ if !ask.pools.is_empty() && !ask.pools.contains(&pool.terms.name) => PoolVerdict::NotRequested,
+                _ if ask.pools.is_empty() && !pool.terms.auto_assign => PoolVerdict::NotAutomatic,
+                Some(part) if part.has_values() && part.is_full() => PoolVerdict::Full,
+                Some(part) if part.has_values() => PoolVerdict::Offered,
+                _ => PoolVerdict::NoValues,
             }
         };
         pools.iter().map(|pool| (Arc::clone(pool), verdict(pool))).collect()

@@ -8,11 +8,10 @@ use std::time::Instant;
 use super::ask::{Facts, Outcome};
 use super::families::{Books, at};
 use super::pool::{BalancerPool, OnRemoval};
-use super::reason::Reason;
-use super::share::Refusal;
+use super::term::may_keep;
 use super::wait::{Wait, Waiting};
 use crate::cluster_ips::IpFamily;
-use crate::service::{Owner, ServiceKey};
+use crate::service::ServiceKey;
 
 /// One Service.
 #[derive(Debug)]
@@ -35,8 +34,9 @@ impl Known {
 
 /// See the head of [`balancers`](super).
 ///
-/// It is fed all the time and decides nothing before [`start`](Self::start). Each call brings everything to where it belongs:
-/// [`take_changed`](Self::take_changed) then names the Services whose [`outcome`](Self::outcome) is another.
+/// It is fed all the time and decides nothing before [`start`](Self::start); what it sees till then it remembers: which addresses rest after
+/// use, and which their pool has given up. Each call brings everything to where it belongs: [`take_changed`](Self::take_changed) then names
+/// the Services whose [`outcome`](Self::outcome) is another.
 #[derive(Debug, Default)]
 pub struct Balancers {
     pub(super) books: Books,
@@ -49,7 +49,7 @@ pub struct Balancers {
     pub(super) changed: BTreeSet<ServiceKey>,
     /// Keys under which somebody has got an address since waiting ones were last served.
     pub(super) founded: Vec<Arc<str>>,
-    is_started: bool,
+    pub(super) is_started: bool,
 }
 
 impl Balancers {
@@ -64,7 +64,12 @@ impl Balancers {
             (left.terms.priority, &left.terms.name).cmp(&(right.terms.priority, &right.terms.name))
         });
         let pools: Vec<Arc<BalancerPool>> = pools.into_iter().map(Arc::new).collect();
-        let in_use: BTreeSet<IpAddr> = self.services.values().flat_map(Known::held).copied().collect();
+        let in_use = self.services.values();
+        let in_use: BTreeSet<IpAddr> = in_use
+            .flat_map(|known| known.held().iter().chain(&known.shown))
+            .copied()
+            .collect();
+        self.cast_out.retain(|address| in_use.contains(address));
         let before: Vec<(IpAddr, Option<Arc<BalancerPool>>)> = in_use
             .into_iter()
             .map(|address| (address, self.books.pool_at(address).cloned()))
@@ -127,7 +132,7 @@ impl Balancers {
                 self.services.insert(key.clone(), known);
                 self.note_shown(&key, shown, now);
                 if self.is_started {
-                    self.adopt(&key, false);
+                    self.adopt_late(&key);
                 }
                 self.decide_on(&key, now);
             }
@@ -164,35 +169,6 @@ impl Balancers {
         self.settle(now);
     }
 
-    /// Begins to decide. What Services show is theirs, as far as they may have it; the older of two that cannot share keeps it. Then those
-    /// who ask for an address get it, and then the others, the oldest first.
-    pub fn start(&mut self, now: Instant) {
-        self.is_started = true;
-        self.books.ipv4.forget_holders();
-        self.books.ipv6.forget_holders();
-        self.waiting = Waiting::default();
-        self.cast_out.clear();
-        let mut ages = BTreeSet::new();
-        for (key, known) in &mut self.services {
-            known.outcome = None;
-            ages.insert(known.facts.owner.clone());
-            for address in &known.shown {
-                at!(self.books, *address, show(key));
-            }
-        }
-        for owner in ages {
-            self.adopt(&owner.service, true);
-        }
-        self.decide_all(now);
-        self.changed = self.services.keys().cloned().collect();
-    }
-
-    /// Decides nothing any more.
-    pub fn stop(&mut self) {
-        self.is_started = false;
-        self.changed.clear();
-    }
-
     /// Lets time go on.
     pub fn advance(&mut self, now: Instant) {
         self.books.ipv4.advance(now);
@@ -223,22 +199,20 @@ impl Balancers {
         let letting_go = shown.iter().copied().filter(|address| !held.contains(address));
         for address in held.iter().copied().chain(letting_go) {
             self.books.leave(address, key, now);
-            let shows = shown.contains(&address);
             // It comes as anew to what it does not show yet: somebody who does may be about to let go.
-            let may = |books: &Books| {
-                if shows {
-                    at!(books, address, may_keep(&facts.share)).is_ok()
-                } else {
-                    books.may_join(address, &facts).is_ok()
-                }
+            let mut may = if shown.contains(&address) {
+                may_keep(&self.books, address, &facts)
+            } else {
+                self.books.may_join(address, &facts).is_ok()
             };
-            if !may(&self.books) && shows {
+            if !may && shown.contains(&address) {
                 for newcomer in at!(self.books, address, newcomers()) {
                     self.stand_back(&newcomer, address, now);
                     stood_back.insert(newcomer);
                 }
+                may = may_keep(&self.books, address, &facts);
             }
-            if held.contains(&address) && may(&self.books) {
+            if may && held.contains(&address) {
                 self.books.join(address, &facts);
                 self.founded.extend(facts.share.key.clone());
                 stays.push(address);
@@ -258,67 +232,17 @@ impl Balancers {
         }
     }
 
-    /// What a Service shows and may have is its own.
-    fn adopt(&mut self, key: &ServiceKey, at_start: bool) {
-        let Some(known) = self.services.get_mut(key) else {
-            return;
-        };
-        let facts = Arc::clone(&known.facts);
-        let may = |books: &Books, address: IpAddr| {
-            if at_start {
-                let kept: Result<(), Refusal> = at!(books, address, may_keep(&facts.share));
-                kept.is_ok()
-            } else {
-                let serving = books.pool_at(address);
-                serving.is_some_and(|pool| facts.is_admitted(&pool.terms.name))
-                    && books.may_join(address, &facts).is_ok()
-            }
-        };
-        let mut addresses = Vec::new();
-        for address in known.shown.iter().copied() {
-            if may(&self.books, address) {
-                self.books.join(address, &facts);
-                addresses.push(address);
-            }
-        }
-        known.outcome = Some(Outcome {
-            addresses,
-            satisfied: false,
-            reason: Reason::Paused,
-            message: String::new(),
-        });
-    }
-
     fn note_shown(&mut self, key: &ServiceKey, shown: BTreeSet<IpAddr>, now: Instant) {
         let Some(known) = self.services.get_mut(key) else {
             return;
         };
         let before = std::mem::replace(&mut known.shown, shown);
-        if !self.is_started {
-            return;
-        }
         for address in known.shown.difference(&before) {
             at!(self.books, *address, show(key));
         }
         for address in before.difference(&known.shown) {
             at!(self.books, *address, hide(key, now));
         }
-    }
-
-    /// Everybody, those who ask for an address before the others, each the oldest first.
-    fn decide_all(&mut self, now: Instant) {
-        if !self.is_started {
-            return;
-        }
-        let order = |known: &Known| {
-            let pins = known.facts.ask.as_ref().is_ok_and(|ask| !ask.addresses.is_empty());
-            (!pins, known.facts.owner.clone())
-        };
-        let all: BTreeSet<(bool, Owner)> = self.services.values().map(order).collect();
-        for (_, owner) in all {
-            self.decide(&owner.service, now);
-        }
-        self.settle(now);
     }
 
     fn decide_on(&mut self, key: &ServiceKey, now: Instant) {
@@ -329,8 +253,10 @@ impl Balancers {
     }
 
     /// Gives what has become free to those who wait for it.
-    fn settle(&mut self, now: Instant) {
+    pub(super) fn settle(&mut self, now: Instant) {
         if !self.is_started {
+            self.books.ipv4.take_stirred();
+            self.books.ipv6.take_stirred();
             return;
         }
         let mut due: VecDeque<Wait> = VecDeque::new();

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use super::ask::{Ask, Facts};
 use super::book::{AddressBook, Blocked};
-use super::choose::Verdict;
 use super::part::Part;
 use super::pool::BalancerPool;
 use super::share::Group;
 use crate::cluster_ips::IpFamily;
+use crate::pools::PoolVerdict;
 use crate::service::ServiceKey;
 
 /// The books of both families.
@@ -80,7 +80,7 @@ impl Books {
         pools: &[Arc<BalancerPool>],
         facts: &Facts,
         ask: &Ask,
-    ) -> Vec<(Arc<BalancerPool>, Verdict)> {
+    ) -> Vec<(Arc<BalancerPool>, PoolVerdict)> {
         match family {
             IpFamily::IPv4 => self.ipv4.verdicts(pools, facts, ask),
             IpFamily::IPv6 => self.ipv6.verdicts(pools, facts, ask),

@@ -86,7 +86,7 @@ impl World {
             now: Instant::now(),
             writes: 0,
         };
-        world.balancers.start(world.now);
+        world.balancers.start(&BTreeMap::new(), world.now);
         world
     }
 
@@ -275,7 +275,7 @@ impl World {
         for stored in self.stored.clone().into_values() {
             self.learn(&stored);
         }
-        self.balancers.start(self.now);
+        self.balancers.start(&BTreeMap::new(), self.now);
     }
 
     fn settle(&mut self) {

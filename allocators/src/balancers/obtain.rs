@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::ask::{Ask, Facts};
 use super::book::Blocked;
-use super::choose::{Verdict, serves};
+use super::choose::serves;
 use super::decide::Standing;
 use super::engine::Balancers;
 use super::reason::Reason;
@@ -14,6 +14,7 @@ use super::share::{Group, Refusal};
 use super::trouble::{Trouble, family_name, refused};
 use super::wait::Wait;
 use crate::cluster_ips::IpFamily;
+use crate::pools::PoolVerdict;
 
 /// Pools that a message names.
 const NAMED: usize = 8;
@@ -141,19 +142,19 @@ impl Balancers {
         let verdicts = self.books.verdicts(family, &self.pools, facts, ask);
         let full: BTreeSet<Wait> = verdicts
             .iter()
-            .filter(|(_, verdict)| *verdict == Verdict::Full)
+            .filter(|(_, verdict)| *verdict == PoolVerdict::Full)
             .map(|(pool, _)| Wait::Pool(family, Arc::clone(&pool.terms.name)))
             .collect();
-        let has = |wanted: Verdict| verdicts.iter().any(|(_, verdict)| *verdict == wanted);
+        let has = |wanted: PoolVerdict| verdicts.iter().any(|(_, verdict)| *verdict == wanted);
         let reason = match () {
             () if verdicts.is_empty() => Reason::NoPool,
             () if !full.is_empty() => Reason::Exhausted,
-            () if has(Verdict::NoValues) => Reason::FamilyUnavailable,
+            () if has(PoolVerdict::NoValues) => Reason::FamilyUnavailable,
             () => Reason::PoolNotEligible,
         };
         let relevant: Vec<_> = verdicts
             .iter()
-            .filter(|(_, verdict)| *verdict != Verdict::NotRequested)
+            .filter(|(_, verdict)| *verdict != PoolVerdict::NotRequested)
             .collect();
         let mut causes: Vec<String> = relevant
             .iter()

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::ask::{Facts, Outcome};
-use super::choose::Verdict;
 use super::engine::Balancers;
 use super::families::at;
 use super::part::AddressCounts;
 use super::pool::{BalancerPool, IpMode};
 use crate::cluster_ips::IpFamily;
+use crate::pools::PoolVerdict;
 use crate::service::ServiceKey;
 
 impl Balancers {
@@ -42,6 +42,15 @@ impl Balancers {
         }
     }
 
+    /// The addresses that a pool has beside older ones, each span as `FIRST-LAST` or an address alone.
+    pub fn spans(&self, pool: &str) -> Vec<String> {
+        let ipv4 = self.books.ipv4.owned(pool).into_iter();
+        let ipv6 = self.books.ipv6.owned(pool).into_iter();
+        let ipv4 = ipv4.flat_map(|owned| owned.as_slice().iter().map(ToString::to_string));
+        let ipv6 = ipv6.flat_map(|owned| owned.as_slice().iter().map(ToString::to_string));
+        ipv4.chain(ipv6).collect()
+    }
+
     /// Pools that name addresses of this one, and whether they are older and so have them.
     pub fn conflicts(&self, pool: &str) -> BTreeSet<(Arc<str>, bool)> {
         let (ipv4, ipv6) = (self.books.ipv4.conflicts(pool), self.books.ipv6.conflicts(pool));
@@ -64,7 +73,7 @@ impl Balancers {
     }
 
     /// What each pool is to a Service that needs an address of this family, in the order that they are tried.
-    pub fn verdicts(&self, key: &ServiceKey, family: IpFamily) -> Vec<(Arc<BalancerPool>, Verdict)> {
+    pub fn verdicts(&self, key: &ServiceKey, family: IpFamily) -> Vec<(Arc<BalancerPool>, PoolVerdict)> {
         let facts = self.facts(key);
         let asked = facts.and_then(|facts| Some((facts, facts.ask.as_ref().ok()?)));
         asked.map_or_else(Vec::new, |(facts, ask)| {

@@ -1,6 +1,6 @@
 //! Cases, one at a time. The names are of the spec's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,7 +119,7 @@ impl Rig {
             now: Instant::now(),
         };
         rig.set_pools(pools);
-        rig.balancers.start(rig.now);
+        rig.balancers.start(&BTreeMap::new(), rig.now);
         rig
     }
 
@@ -194,7 +194,7 @@ fn b63_a_restart_gives_a_held_address_to_nobody_else() {
         (rig.has("heron"), rig.reason("egret")),
         (vec!["203.0.113.64".into()], Reason::Exhausted)
     );
-    rig.balancers.start(rig.now);
+    rig.balancers.start(&BTreeMap::new(), rig.now);
     assert_eq!(
         (rig.has("heron"), rig.has("egret")),
         (vec!["203.0.113.64".into()], vec![])
@@ -557,7 +557,7 @@ fn the_older_of_two_that_show_one_address_keeps_it() {
     };
     shown("younger", 2);
     shown("older", 1);
-    rig.balancers.start(rig.now);
+    rig.balancers.start(&BTreeMap::new(), rig.now);
     assert_eq!(
         (rig.has("older"), rig.has("younger")),
         (vec!["203.0.113.64".into()], vec!["203.0.113.65".into()])
@@ -579,4 +579,76 @@ fn who_is_being_deleted_keeps_what_it_has_and_gets_nothing() {
     };
     rig.remove("heron");
     assert!(rig.set(late).addresses.is_empty());
+}
+
+#[test]
+fn what_somebody_else_shows_for_a_service_is_nobodys_and_its_claim_stands() {
+    let mut rig = Rig::new(vec![pool("reed", &["203.0.113.64-203.0.113.66"])]);
+    rig.set(service("heron", 1));
+    rig.balancers.set_shown(&key("heron"), set(&["203.0.113.65"]), rig.now);
+    let claims = BTreeMap::from([(key("heron"), set(&["203.0.113.64"]))]);
+    rig.balancers.start(&claims, rig.now);
+    assert_eq!(rig.has("heron"), ["203.0.113.64"]);
+    assert_eq!(rig.set(service("egret", 2)).addresses, [ip("203.0.113.66")]);
+    // Somebody shows what is claimed: a claim is no proof.
+    rig.balancers
+        .start(&BTreeMap::from([(key("heron"), set(&["203.0.113.66"]))]), rig.now);
+    assert_eq!(
+        (rig.has("heron"), rig.has("egret")),
+        (vec!["203.0.113.64".into()], vec!["203.0.113.66".into()])
+    );
+}
+
+/// A standby sees who lets go of what, and leads later.
+#[test]
+fn what_a_standby_has_seen_come_to_rest_rests_when_it_leads() {
+    let rest = |pool| terms(pool, |terms| terms.reuse_delay = Duration::from_mins(1));
+    let mut rig = Rig::new(vec![rest(pool("reed", &["203.0.113.64-203.0.113.65"]))]);
+    rig.set(service("heron", 1));
+    rig.balancers.stop();
+    rig.balancers.remove_service(&key("heron"), rig.now);
+    rig.balancers.start(&BTreeMap::new(), rig.now);
+    assert_eq!(rig.set(service("egret", 2)).addresses, [ip("203.0.113.65")]);
+    assert_eq!(
+        rig.set(service("heron", 3)).addresses,
+        [ip("203.0.113.64")],
+        "the former owner is exempt"
+    );
+}
+
+#[test]
+fn what_a_standby_has_seen_given_up_is_given_up_when_it_leads() {
+    let reed = BalancerPool {
+        on_removal: OnRemoval::Reassign,
+        ..pool("reed", &["203.0.113.64"])
+    };
+    let sedge = pool("sedge", &["203.0.113.80"]);
+    let mut rig = Rig::new(vec![reed, sedge.clone()]);
+    rig.set(service("heron", 1));
+    assert_eq!(rig.has("heron"), ["203.0.113.64"]);
+    rig.balancers.stop();
+    rig.set_pools(vec![sedge]);
+    rig.balancers.start(&BTreeMap::new(), rig.now);
+    assert_eq!(rig.has("heron"), ["203.0.113.80"]);
+}
+
+#[test]
+fn a_rest_ends_although_somebody_else_shows_the_address_meanwhile() {
+    let rest = |pool| terms(pool, |terms| terms.reuse_delay = Duration::from_mins(1));
+    let mut rig = Rig::new(vec![rest(pool("reed", &["203.0.113.64-203.0.113.65"]))]);
+    rig.set(service("heron", 1));
+    rig.set(service("egret", 2));
+    rig.remove("heron");
+    rig.now += Duration::from_secs(30);
+    let own = set(&["203.0.113.65"]);
+    rig.balancers
+        .set_shown(&key("egret"), &own | &set(&["203.0.113.64"]), rig.now);
+    rig.balancers.set_shown(&key("egret"), own, rig.now);
+    rig.now += Duration::from_secs(59);
+    rig.balancers.advance(rig.now);
+    assert!(rig.set(service("late", 3)).addresses.is_empty(), "it rests anew");
+    rig.now += Duration::from_secs(1);
+    rig.balancers.advance(rig.now);
+    rig.write();
+    assert_eq!(rig.has("late"), ["203.0.113.64"]);
 }

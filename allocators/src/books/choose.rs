@@ -1,5 +1,6 @@
 //! Choosing a value at admission.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use super::state::{Pending, Rest, State};
 use super::{Book, KEPT, SOFTLY};
 use crate::interval::Segments;
 use crate::range::ValueRange;
-use crate::service::ChoiceKey;
+use crate::service::{ChoiceKey, Field, Requester};
 use crate::slots::scale;
 use crate::value::Value;
 
@@ -26,6 +27,8 @@ const PENDING_SHARE: u64 = 4;
 pub enum Source<'a> {
     /// No pool governs the Service: anything in the ranges that is in no pool.
     Ranges,
+    /// The same where pools keep values for others: left to itself, the apiserver would give one of those, so the last values are given too.
+    Outside,
     /// These pools, tried in this order.
     Pools {
         /// Names, as [`Book::govern`] gives them.
@@ -107,6 +110,46 @@ impl<V: Value> Book<V> {
         Ok(self.choice(value))
     }
 
+    /// Does `choices`, which give none of these values: the request itself names them, and they may be free for all that is known here.
+    pub fn apart_from<T>(&mut self, named: &BTreeSet<V>, now: Instant, choices: impl FnOnce(&mut Self) -> T) -> T {
+        self.advance(now);
+        let free: Vec<V> = named
+            .iter()
+            .copied()
+            .filter(|value| self.state(*value) != State::Used)
+            .collect();
+        let mut before = Vec::new();
+        for value in &free {
+            before.extend(self.unpend(*value).map(|pending| (*value, pending)));
+            let held = Pending {
+                key: ChoiceKey {
+                    namespace: "".into(),
+                    requester: Requester::Generated {
+                        prefix: "".into(),
+                        user: "".into(),
+                    },
+                    field: Field::ClusterIp,
+                },
+                until: now + KEPT,
+                confirmed: true,
+                ours: false,
+                range: None,
+            };
+            self.pend(*value, held);
+        }
+        let done = choices(self);
+        for value in free {
+            self.unpend(value);
+        }
+        for (value, pending) in before {
+            // Whoever was about to get it has another now, or names it.
+            if !self.asked.contains_key(&pending.key) {
+                self.pend(value, pending);
+            }
+        }
+        done
+    }
+
     /// Takes back a choice that has not left the process, as when the other family has none.
     pub fn withdraw(&mut self, key: &ChoiceKey, value: V, now: Instant) {
         self.advance(now);
@@ -174,6 +217,7 @@ impl<V: Value> Book<V> {
         }
         let (pools, enforced) = match source {
             Source::Ranges => (vec![None], false),
+            Source::Outside => (vec![None], true),
             Source::Pools { names, enforced } => (self.indices(names).map(Some).collect(), enforced),
         };
         let (count, mut why) = (self.ranges.len(), NotChosen::NoRange);
@@ -190,7 +234,11 @@ impl<V: Value> Book<V> {
         if !enforced {
             return Err(why);
         }
-        let stolen = self.forgotten(source, now).or_else(|| self.unstored(source, now));
+        let stolen = self
+            .forgotten(source, false, now)
+            .or_else(|| self.rested(source, &Rest::Unstored, now))
+            .or_else(|| self.rested(source, &Rest::Renounced, now))
+            .or_else(|| self.forgotten(source, true, now));
         stolen.ok_or(why)
     }
 
@@ -273,8 +321,8 @@ impl<V: Value> Book<V> {
         Ok((value, Some(Arc::clone(range.range.text()))))
     }
 
-    /// The oldest choice that is kept softly: its request has most likely come to nothing.
-    fn forgotten(&self, source: Source<'_>, now: Instant) -> Option<Found<V>> {
+    /// The oldest choice that is kept softly: its request has most likely come to nothing. If it has passed validation, that is less likely.
+    fn forgotten(&self, source: Source<'_>, confirmed: bool, now: Instant) -> Option<Found<V>> {
         let soft = self
             .pending_until
             .iter()
@@ -282,16 +330,15 @@ impl<V: Value> Book<V> {
         soft.filter(|(_, value)| self.is_from(source, *value))
             .find_map(|(_, value)| {
                 let pending = self.entries.get(value)?.pending.as_ref()?;
-                (!pending.confirmed).then(|| (*value, pending.range.clone()))
+                (pending.confirmed == confirmed).then(|| (*value, pending.range.clone()))
             })
     }
 
-    /// Of the values that were chosen for requests which came to nothing, the one that has rested longest. The apiserver may refuse it, which
-    /// is no worse than to be refused here.
-    fn unstored(&self, source: Source<'_>, now: Instant) -> Option<Found<V>> {
-        let resting = self.quarantined_until.iter();
-        let unstored = resting.filter(|(_, why)| **why == Rest::Unstored);
-        let mut values = unstored.map(|((_, value), _)| *value);
+    /// Of the values that rest for this reason, because requests came to nothing or gave them up, the one that has rested longest. The apiserver
+    /// may refuse it, which is no worse than to be refused here.
+    fn rested(&self, source: Source<'_>, reason: &Rest, now: Instant) -> Option<Found<V>> {
+        let resting = self.quarantined_until.iter().filter(|(_, why)| *why == reason);
+        let mut values = resting.map(|((_, value), _)| *value);
         values.find_map(|value| {
             let usable = self.only_rests(value) && self.is_from(source, value);
             usable.then(|| self.in_settled_range(value, now)).flatten()
@@ -306,7 +353,9 @@ impl<V: Value> Book<V> {
     fn is_from(&self, source: Source<'_>, value: V) -> bool {
         let pool = self.pool_at(value).and_then(|index| self.pools.get(index));
         match source {
-            Source::Ranges => pool.is_none() && !self.pooled.contains(value) && self.is_in_range(value),
+            Source::Ranges | Source::Outside => {
+                pool.is_none() && !self.pooled.contains(value) && self.is_in_range(value)
+            }
             Source::Pools { names, .. } => pool.is_some_and(|pool| names.contains(&pool.terms.name)),
         }
     }

@@ -10,7 +10,7 @@ use super::choose::Source;
 use super::state::{Counts, State};
 use super::{Book, Entry};
 use crate::interval::Segments;
-use crate::pools::{Holdings, Mode, PoolTerms, settle};
+use crate::pools::{Holdings, Mode, PoolTerms, PoolVerdict, settle};
 use crate::service::ServiceKey;
 use crate::value::Value;
 
@@ -34,27 +34,6 @@ impl<V: Value> PoolBook<V> {
     pub fn reserved_for(&self, service: &ServiceKey) -> impl Iterator<Item = V> + '_ {
         self.reserved.get(service).into_iter().flatten().copied()
     }
-}
-
-/// What a pool is to a Service that needs a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PoolVerdict {
-    /// It serves the Service, in the order of the list.
-    Offered,
-    /// Its selector does not select the Service.
-    NotSelected,
-    /// `autoAssign: false`, and the Service does not ask for it.
-    NotAutomatic,
-    /// The Service asks for another pool.
-    NotRequested,
-    /// An enforced pool selects the Service, this one: it may have no value of another.
-    Overruled(Arc<str>),
-    /// `mode: Drain`: it gives nothing new.
-    Draining,
-    /// `mode: Disabled`: as if it were not there.
-    Disabled,
-    /// It has no value of this kind, such as an IPv4 pool for IPv6, or older pools have them all.
-    NoValues,
 }
 
 /// Which pools serve a Service.
@@ -86,26 +65,13 @@ pub enum RequestError {
     #[error("there is no pool {0:?}")]
     Unknown(String),
     /// It is there and does not serve the Service.
-    #[error("pool {pool:?} {}", because(verdict))]
+    #[error("pool {pool:?} {verdict}")]
     Unserved {
         /// Its name.
         pool: Arc<str>,
         /// Why.
         verdict: PoolVerdict,
     },
-}
-
-fn because(verdict: &PoolVerdict) -> String {
-    match verdict {
-        PoolVerdict::NotSelected => "does not select this Service".into(),
-        PoolVerdict::Overruled(by) => format!("is overruled by pool {by:?}, which is enforced for this Service"),
-        PoolVerdict::Draining => "is being drained".into(),
-        PoolVerdict::Disabled => "is disabled".into(),
-        PoolVerdict::NoValues => "has no such values".into(),
-        PoolVerdict::Offered | PoolVerdict::NotAutomatic | PoolVerdict::NotRequested => {
-            "does not serve this Service".into()
-        }
-    }
 }
 
 /// Why a Service may not have a value.
@@ -248,11 +214,10 @@ impl<V: Value> Book<V> {
         })
     }
 
-    /// Some values are only for those whom a pool selects.
-    pub fn has_enforced_pools(&self) -> bool {
-        self.pools
-            .iter()
-            .any(|pool| pool.terms.enforce && !pool.owned.is_empty())
+    /// Some values are only for those whom a pool selects, or for whom it reserves them. The apiserver does not know, and would give them to anybody.
+    pub fn keeps_values_for_some(&self) -> bool {
+        let keeps = |pool: &PoolBook<V>| (pool.terms.enforce && !pool.owned.is_empty()) || !pool.reserved.is_empty();
+        self.pools.iter().any(keeps)
     }
 
     /// Whether a Service may have this value, for a validating call and only where the value has changed. The name of the pool that the

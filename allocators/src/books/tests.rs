@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::pools::{Holdings, Mode, PoolSpec, PoolTerms, parse_cluster_ip_pool, parse_node_port_pool};
+use crate::pools::{Holdings, Mode, PoolSpec, PoolTerms, PoolVerdict, parse_cluster_ip_pool, parse_node_port_pool};
 use crate::range::{Registry, ValueRange};
 use crate::service::{Field, Requester};
 use crate::value::NodePort;
@@ -370,9 +370,86 @@ fn a_full_enforced_pool_gives_what_came_to_nothing_rather_than_refuse() {
         book.choose(&named("f"), plain, 7, later).is_err(),
         "others are left to the apiserver"
     );
-    // What was given up in a second round of a request may be reserved for good.
+    // What was given up in a second round of a request may be reserved for good, or not: it is given when there is nothing else.
     book.renounce(&named("d"), later);
-    assert_eq!(book.choose(&named("d"), from(&names), 7, later), Err(NotChosen::Full));
+    assert_eq!(book.choose(&named("g"), from(&names), 7, later).unwrap().value, second);
+}
+
+/// An update that is tried again and again gives up a value each time.
+#[test]
+fn updates_that_fail_do_not_use_up_an_enforced_pool() {
+    let (mut book, now) = node_ports("30000-30099");
+    set_pools(&mut book, &[port_pool(enforced("few"), "30000-30003")], now);
+    let names = only("few");
+    let mut tried = BTreeSet::new();
+    for _ in 0..5 {
+        book.renounce(&named("web"), now);
+        tried.insert(book.choose(&named("web"), from(&names), 7, now).unwrap().value);
+    }
+    assert_eq!(tried.len(), 4, "each value before one twice");
+    assert!(book.choose(&named("api"), from(&names), 7, now).is_ok());
+}
+
+/// The validating endpoint can be asked by anybody who reaches it.
+#[test]
+fn what_passed_validation_and_is_not_stored_holds_an_enforced_pool_for_five_seconds() {
+    let (mut book, now) = node_ports("30000-30099");
+    set_pools(&mut book, &[port_pool(enforced("few"), "30000-30003")], now);
+    let names = only("few");
+    for number in 30_000..30_004 {
+        book.confirm(&named(&format!("never-{number}")), port(number), now);
+    }
+    let soon = now + SECOND * 4;
+    assert_eq!(book.choose(&named("web"), from(&names), 7, soon), Err(NotChosen::Full));
+    let later = now + SECOND * 5;
+    assert_eq!(
+        book.choose(&named("web"), from(&names), 7, later).unwrap().value,
+        port(30_000)
+    );
+}
+
+#[test]
+fn outside_of_pools_the_last_value_is_given_where_the_apiserver_would_give_anothers() {
+    let (mut book, now) = addresses(&["10.96.0.0/29"]);
+    set_pools(&mut book, &[ip_pool(enforced("bank"), "10.96.0.1-10.96.0.4", &[])], now);
+    assert_eq!(
+        book.choose(&named("a"), Source::Ranges, 7, now),
+        Err(NotChosen::NearlyFull)
+    );
+    let first = book.choose(&named("a"), Source::Outside, 7, now).unwrap();
+    let second = book.choose(&named("b"), Source::Outside, 7, now).unwrap();
+    assert_eq!(
+        BTreeSet::from([first.value, second.value]),
+        BTreeSet::from([ip("10.96.0.5"), ip("10.96.0.6")])
+    );
+    assert_eq!(book.choose(&named("c"), Source::Outside, 7, now), Err(NotChosen::Full));
+}
+
+#[test]
+fn what_a_request_names_is_not_chosen_for_it_and_is_as_before_afterwards() {
+    let (mut book, now) = node_ports("30000-30099");
+    set_pools(&mut book, &[port_pool(enforced("few"), "30000-30001")], now);
+    let names = only("few");
+    let named_ports = BTreeSet::from([port(30_001)]);
+    let choose = |book: &mut Book<NodePort>| {
+        book.apart_from(&named_ports, now, |book| {
+            book.choose(&named("web"), from(&names), 7, now)
+        })
+    };
+    // Even what is kept for it.
+    book.confirm(&named("web"), port(30_001), now);
+    assert_eq!(
+        book.choose(&named("web"), from(&names), 7, now).unwrap().value,
+        port(30_001)
+    );
+    assert_eq!(choose(&mut book).unwrap().value, port(30_000));
+    assert_eq!(book.state(port(30_001)), State::Free);
+    book.withdraw(&named("web"), port(30_000), now);
+    book.confirm(&named("api"), port(30_001), now);
+    assert_eq!(choose(&mut book).unwrap().value, port(30_000));
+    assert_eq!(book.holding(port(30_001)).pending_for, Some(service("api")));
+    book.set_service(owner("db", 1), [port(30_000)], now);
+    assert_eq!(choose(&mut book), Err(NotChosen::Full));
 }
 
 #[test]

@@ -3,19 +3,18 @@
 use std::str::FromStr;
 
 use crate::controller::Controller;
-use crate::loadbalancer;
 
 /// Which controllers run, by kube-controller-manager's rule: what is named is on, what is named with `-` is off, and `*` decides the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(Vec<String>);
 
 impl Controllers {
-    /// Those of them that keep endpoints: kube-controller-manager has them too, and `--mode` governs them.
+    /// Those that run.
     pub fn running(&self) -> Vec<Controller> {
         Controller::ALL.into_iter().filter(|known| self.runs(*known)).collect()
     }
 
-    /// Of these, the ones that kube-controller-manager has too.
+    /// Of these, the ones that keep endpoints: kube-controller-manager has them too, and `--mode` governs them.
     pub fn of_endpoints(&self) -> Vec<Controller> {
         let mut running = self.running();
         running.retain(|known| known.is_of_endpoints());
@@ -24,16 +23,7 @@ impl Controllers {
 
     /// Is this one to run?
     pub fn runs(&self, controller: Controller) -> bool {
-        self.names(controller.as_str())
-    }
-
-    /// Is the one of LoadBalancer addresses to run?
-    pub fn runs_load_balancers(&self) -> bool {
-        self.names(loadbalancer::NAME)
-    }
-
-    fn names(&self, name: &str) -> bool {
-        let mut all = false;
+        let (name, mut all) = (controller.as_str(), false);
         for word in &self.0 {
             match word.as_str() {
                 "*" => all = true,
@@ -57,11 +47,7 @@ impl FromStr for Controllers {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
-        let known: Vec<&str> = Controller::ALL
-            .into_iter()
-            .map(Controller::as_str)
-            .chain([loadbalancer::NAME])
-            .collect();
+        let known = Controller::ALL.map(Controller::as_str);
         let there_are = || format!("there are: {}", known.join(", "));
         for word in &words {
             let name = word.strip_prefix('-').unwrap_or(word);
@@ -70,7 +56,7 @@ impl FromStr for Controllers {
             }
         }
         let controllers = Self(words);
-        if !known.iter().any(|name| controllers.names(name)) {
+        if controllers.running().is_empty() {
             return Err(format!("leaves none to run; {}", there_are()));
         }
         Ok(controllers)

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand, ValueEnum};
 use svcplane_runtime::args::socket_address;
 
 use super::explain::whole_service;
@@ -13,7 +13,12 @@ use crate::pools::Wanted;
 
 /// See the module.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct PoolsArgs {
+    /// Instead of the report.
+    #[command(subcommand)]
+    pub action: Option<PoolsAction>,
+
     /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
@@ -49,6 +54,82 @@ pub struct PoolsArgs {
     /// The values that there are.
     #[command(flatten)]
     pub ranges: RangeArgs,
+}
+
+/// What other products are told, and what is taken from them.
+#[derive(Debug, Subcommand)]
+pub enum PoolsAction {
+    /// Print another product's objects, by which it announces the addresses that svcplane gives, for kubectl apply -f -
+    Export(ExportArgs),
+    /// Print LoadBalancerPools made from another product's pools, for kubectl apply -f -
+    Import(ImportArgs),
+}
+
+/// Flags of `svcplane pools export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// To whom
+    #[arg(value_enum)]
+    pub to: Announcer,
+
+    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The namespace of MetalLB, which reads no other
+    #[arg(long, value_name = "NAMESPACE", default_value = "metallb-system")]
+    pub namespace: String,
+
+    /// How the addresses are announced: by an L2Advertisement, a BGPAdvertisement, or by what there is
+    #[arg(long, value_enum, default_value_t = Advertise::L2)]
+    pub advertise: Advertise,
+
+    /// As the controllers have them.
+    #[command(flatten)]
+    pub load_balancer: LoadBalancerArgs,
+}
+
+/// Who announces addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Announcer {
+    /// MetalLB's speaker.
+    Metallb,
+}
+
+/// How MetalLB's speaker announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Advertise {
+    /// ARP and NDP.
+    L2,
+    /// BGP.
+    Bgp,
+    /// As other objects say.
+    None,
+}
+
+/// Flags of `svcplane pools import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Whose pools
+    #[arg(value_enum)]
+    pub from: Giver,
+
+    /// Files with their objects, as YAML or JSON; - for standard input; none: they are read from the cluster
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
+    #[arg(long, value_name = "PATH", conflicts_with = "files")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Who has given addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Giver {
+    /// MetalLB's IPAddressPools.
+    Metallb,
+    /// Cilium's CiliumLoadBalancerIPPools.
+    Cilium,
 }
 
 impl PoolsArgs {

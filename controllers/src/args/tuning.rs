@@ -52,7 +52,7 @@ impl TuningArgs {
             Controller::Endpoints => self.concurrent_endpoint_syncs,
             Controller::Slices => self.concurrent_service_endpoint_syncs,
             Controller::Mirroring => self.mirroring_concurrent_service_endpoint_syncs,
-            Controller::Repair => 1,
+            Controller::Repair | Controller::LoadBalancers => 1,
         };
         running.running().into_iter().map(of).max().unwrap_or(1)
     }
@@ -63,7 +63,7 @@ impl TuningArgs {
             Controller::Endpoints => self.endpoint_updates_batch_period,
             Controller::Slices => self.endpointslice_updates_batch_period,
             Controller::Mirroring => self.mirroring_endpointslice_updates_batch_period,
-            Controller::Repair => Duration::ZERO,
+            Controller::Repair | Controller::LoadBalancers => Duration::ZERO,
         };
         running.running().into_iter().map(of).max().unwrap_or_default()
     }

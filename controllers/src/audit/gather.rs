@@ -138,6 +138,8 @@ impl Stored {
                     .find(|address| address.name_any() == *name)
                     .and_then(kube::ResourceExt::uid)
             }
+            // No Event is told of one.
+            Subject::Pool(..) => None,
         };
         uid.unwrap_or_default()
     }

@@ -19,6 +19,8 @@ pub enum Severity {
 pub enum Subject {
     /// The IPAddress of this name.
     IpAddress(String),
+    /// A pool of a kind, by name.
+    Pool(&'static str, String),
     /// A Service.
     Service(ServiceKey),
 }
@@ -27,6 +29,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IpAddress(name) => write!(f, "IPAddress {name}"),
+            Self::Pool(kind, name) => write!(f, "{kind} {name}"),
             Self::Service(service) => write!(f, "Service {service}"),
         }
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use svcplane_allocators::address::{parse_address, parse_cidr};
 use svcplane_allocators::pools::{ClusterIpHoldings, FieldError, NodePortHoldings};
 use svcplane_allocators::service::ServiceKey;
-use svcplane_webhook::ledger::{CidrObject, Holder, Kind, Ledger};
+use svcplane_webhook::ledger::{CidrObject, Holder, Kind, Ledger, Unreadable};
 use svcplane_webhook::pools::{ClusterIPPool, Labels, NodePortPool, Pool, read_cluster_ip_pool, read_node_port_pool};
 
 use crate::wire::WireService;
@@ -101,35 +101,49 @@ impl Booked for IPAddress {
 
 impl Booked for ClusterIPPool {
     const KIND: Kind = Kind::ClusterIpPools;
-    type Fact = Pool<ClusterIpHoldings>;
+    type Fact = Result<Pool<ClusterIpHoldings>, Unreadable>;
     fn fact(&self) -> Option<Self::Fact> {
-        readable("ClusterIPPool", self, read_cluster_ip_pool(self))
+        Some(readable("ClusterIPPool", self, read_cluster_ip_pool(self)))
     }
     fn set(ledger: &mut Ledger, fact: Self::Fact, now: Instant) {
-        ledger.set_cluster_ip_pool(fact, now);
+        match fact {
+            Ok(pool) => ledger.set_cluster_ip_pool(pool, now),
+            Err(pool) => ledger.set_unreadable(Self::KIND, pool, now),
+        }
     }
     fn remove(&self, ledger: &mut Ledger, now: Instant) {
         ledger.remove_cluster_ip_pool(&self.name_any(), now);
     }
     fn replace(ledger: &mut Ledger, facts: Vec<Self::Fact>, now: Instant) {
-        ledger.replace_cluster_ip_pools(facts, now);
+        let (pools, unreadable) = sorted(facts);
+        ledger.replace_cluster_ip_pools(pools, now);
+        for pool in unreadable {
+            ledger.set_unreadable(Self::KIND, pool, now);
+        }
     }
 }
 
 impl Booked for NodePortPool {
     const KIND: Kind = Kind::NodePortPools;
-    type Fact = Pool<NodePortHoldings>;
+    type Fact = Result<Pool<NodePortHoldings>, Unreadable>;
     fn fact(&self) -> Option<Self::Fact> {
-        readable("NodePortPool", self, read_node_port_pool(self))
+        Some(readable("NodePortPool", self, read_node_port_pool(self)))
     }
     fn set(ledger: &mut Ledger, fact: Self::Fact, now: Instant) {
-        ledger.set_node_port_pool(fact, now);
+        match fact {
+            Ok(pool) => ledger.set_node_port_pool(pool, now),
+            Err(pool) => ledger.set_unreadable(Self::KIND, pool, now),
+        }
     }
     fn remove(&self, ledger: &mut Ledger, now: Instant) {
         ledger.remove_node_port_pool(&self.name_any(), now);
     }
     fn replace(ledger: &mut Ledger, facts: Vec<Self::Fact>, now: Instant) {
-        ledger.replace_node_port_pools(facts, now);
+        let (pools, unreadable) = sorted(facts);
+        ledger.replace_node_port_pools(pools, now);
+        for pool in unreadable {
+            ledger.set_unreadable(Self::KIND, pool, now);
+        }
     }
 }
 
@@ -150,16 +164,79 @@ impl Booked for Namespace {
     }
 }
 
-/// A pool that was stored while the webhook was away may be wrong; it is as if it were not there.
+/// A pool that was stored while the webhook was away may be wrong.
 fn readable<H>(
     kind: &str,
     object: &impl Resource<DynamicType = ()>,
     read: Result<Pool<H>, Vec<FieldError>>,
-) -> Option<Pool<H>> {
+) -> Result<Pool<H>, Unreadable> {
     read.map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let name = object.meta().name.as_deref().unwrap_or_default();
-        tracing::error!(kind, name, errors = errors.join("; "), "the pool cannot be used");
+        let (name, faults) = (object.meta().name.as_deref().unwrap_or_default(), errors.join("; "));
+        tracing::error!(kind, name, errors = faults, "the pool cannot be used");
+        Unreadable {
+            name: name.into(),
+            generation: object.meta().generation.unwrap_or_default(),
+            faults,
+        }
     })
-    .ok()
+}
+
+/// Those that can be used, and those that cannot.
+fn sorted<H>(facts: Vec<Result<Pool<H>, Unreadable>>) -> (Vec<Pool<H>>, Vec<Unreadable>) {
+    let (mut pools, mut unreadable) = (Vec::new(), Vec::new());
+    for fact in facts {
+        match fact {
+            Ok(pool) => pools.push(pool),
+            Err(pool) => unreadable.push(pool),
+        }
+    }
+    (pools, unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use svcplane_webhook::ledger::Ranges;
+
+    use super::*;
+
+    fn pool(name: &str, range: &str) -> ClusterIPPool {
+        let object = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": "ClusterIPPool",
+            "metadata": {"name": name, "generation": 3, "creationTimestamp": "2026-01-02T03:04:05Z"}, "spec": {"ranges": [range]}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_used_is_known_until_it_can_or_is_gone() {
+        let now = Instant::now();
+        let ranges = Ranges {
+            cidrs: Vec::new(),
+            ports: "30000-32767".parse().unwrap(),
+        };
+        let mut ledger = Ledger::new(ranges, now);
+        let state = |ledger: &Ledger| {
+            let (good, bad) = (ledger.cluster_ip_pools(), ledger.unreadable(Kind::ClusterIpPools));
+            let good: Vec<_> = good.map(|pool| pool.terms.name.to_string()).collect();
+            let bad: Vec<_> = bad.map(|pool| pool.name.to_string()).collect();
+            (good, bad)
+        };
+        let known = |good: &[&str], bad: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+            (owned(good), owned(bad))
+        };
+        let (good, bad) = (pool("a", "10.96.7.0/28"), pool("a", "10.96.7.9-10.96.7.0"));
+        let set = |ledger: &mut Ledger, pool: &ClusterIPPool| ClusterIPPool::set(ledger, pool.fact().unwrap(), now);
+        set(&mut ledger, &good);
+        assert_eq!(state(&ledger), known(&["a"], &[]));
+        set(&mut ledger, &bad);
+        assert_eq!(state(&ledger), known(&[], &["a"]));
+        set(&mut ledger, &good);
+        assert_eq!(state(&ledger), known(&["a"], &[]));
+        let listed = [pool("b", "10.96.8.9-10.96.8.0"), pool("c", "10.96.9.0/28")];
+        ClusterIPPool::replace(&mut ledger, listed.iter().filter_map(Booked::fact).collect(), now);
+        assert_eq!(state(&ledger), known(&["c"], &["b"]));
+        listed[0].remove(&mut ledger, now);
+        assert_eq!(state(&ledger), known(&["c"], &[]));
+    }
 }

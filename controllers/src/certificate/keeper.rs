@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svcplane_runtime::api::{Failure, Repeated, call};
@@ -31,6 +31,9 @@ use crate::run::until;
 
 /// Field manager of what is published.
 const MANAGER: &str = "svcplane";
+
+/// On the Secret, with any value: a new authority is wanted now.
+const RENEW: &str = "svcplane.io/renew";
 
 /// Label of the Secret.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "svcplane");
@@ -217,7 +220,10 @@ impl Keeper {
         self.metrics.published("validating", published[1]);
         let since = self.published_since(&bundle, published, now);
         let policy = &self.keeping.policy;
-        let step = next(&stored.state(&self.keeping.names, since), policy, now);
+        let mut state = stored.state(&self.keeping.names, since);
+        // Somebody asks for a new one, as if the old one could not sign any more.
+        state.can_sign &= !asks_for_renewal(&secret);
+        let step = next(&state, policy, now);
         let outcome = match step {
             Step::Wait(_) if stored.served().is_some() && self.verified.as_ref() != Some(&stored) => {
                 let outcome = self.verify(&stored).await;
@@ -236,7 +242,7 @@ impl Keeper {
                     String::new()
                 };
                 let new = stored.with_new_authority(&known, policy, now)?;
-                self.store(&secret, &new).await
+                self.store(&without_request(secret), &new).await
             }
             Step::Issue => {
                 let new = stored.with_new_leaf(&self.keeping.names, policy, now)?;
@@ -387,6 +393,20 @@ async fn changed<T>(known: &mut watch::Receiver<T>) {
     if known.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// It has been heard.
+fn without_request(mut secret: Known<Secret>) -> Known<Secret> {
+    if let Known::There(secret) = &mut secret
+        && let Some(annotations) = &mut secret.metadata.annotations
+    {
+        annotations.remove(RENEW);
+    }
+    secret
+}
+
+fn asks_for_renewal(secret: &Known<Secret>) -> bool {
+    matches!(secret, Known::There(secret) if secret.annotations().contains_key(RENEW))
 }
 
 fn read(secret: &Secret) -> Holdings {

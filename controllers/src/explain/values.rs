@@ -9,8 +9,9 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1 as core;
 use serde::Serialize;
-use svcplane_allocators::books::{Book, Governance, PoolVerdict, RequestError};
+use svcplane_allocators::books::{Book, Governance, RequestError};
 use svcplane_allocators::cluster_ips::IpFamily;
+use svcplane_allocators::pools::PoolVerdict;
 use svcplane_allocators::service::ServiceKey;
 use svcplane_allocators::value::{NodePort, Value};
 use svcplane_webhook::address::Written;
@@ -222,7 +223,7 @@ fn said<V: Value>(
     (mismatch, annotation, requested): (Option<&str>, &str, Option<&str>),
 ) -> String {
     match verdict {
-        PoolVerdict::Offered => offered(book, governance, name),
+        PoolVerdict::Offered | PoolVerdict::Full => offered(book, governance, name),
         PoolVerdict::NotSelected => {
             let part = mismatch.unwrap_or("spec.selector");
             format!("does not select it: {part} does not match")

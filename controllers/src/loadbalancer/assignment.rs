@@ -1,6 +1,6 @@
 //! One Service of ours: what is stored, what was sent, and what is to be written.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -37,11 +37,24 @@ impl Kept {
         }
     }
 
-    /// A term begins: what was sent before is another's.
-    pub fn begin(&mut self, now: Instant) {
+    /// A term begins: what was sent before is another's. `claim`: what was told of a fight, if it goes on.
+    pub fn begin(&mut self, claim: Option<&BTreeSet<IpAddr>>, now: Instant) {
         self.sent.clear();
-        self.contention = Contention::default();
-        self.since = Some(now);
+        self.contention = match claim {
+            Some(_) => Contention::told_before(&self.seen.other_writer, now),
+            None => Contention::default(),
+        };
+        self.since = claim.is_none().then_some(now);
+    }
+
+    /// The addresses that were to be shown when it was stored that somebody else writes the status, if what is shown is not just these.
+    pub fn claim(&self) -> Option<BTreeSet<IpAddr>> {
+        let condition = self.seen.condition.as_ref();
+        let told = condition.filter(|it| it.reason == Reason::Contended.as_str())?;
+        let claim = claimed(&told.message);
+        let shown = &self.seen.shown;
+        let is_over = !shown.has_others && claim.iter().eq(shown.addresses.keys());
+        (!is_over).then_some(claim)
     }
 
     /// A newer version. `outcome` is what it should show, if this replica leads.
@@ -150,6 +163,10 @@ impl Wanted {
     }
 }
 
+/// What stands in the message before the addresses that a Service does not show because somebody else writes its status. There is no other
+/// record of them: a new leader reads them here.
+const CLAIM: &str = "svcplane's addresses: ";
+
 fn contended(writer: &str, outcome: &Outcome) -> Wanted {
     let who = if writer.is_empty() { "somebody else" } else { writer };
     let addresses: Vec<String> = outcome.addresses.iter().map(IpAddr::to_string).collect();
@@ -163,9 +180,16 @@ fn contended(writer: &str, outcome: &Outcome) -> Wanted {
         satisfied: false,
         reason: Reason::Contended,
         message: format!(
-            "{who} writes status.loadBalancer too; what it changed was put back once and is left alone now (svcplane's addresses: {addresses})"
+            "{who} writes status.loadBalancer too; what it changed was put back once and is left alone now ({CLAIM}{addresses})"
         ),
     }
+}
+
+/// The addresses that such a message names.
+fn claimed(message: &str) -> BTreeSet<IpAddr> {
+    let listed = message.rsplit_once(CLAIM).map_or("", |(_, listed)| listed);
+    let words = listed.trim_end_matches(')').split(", ");
+    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -250,6 +274,27 @@ mod tests {
         assert_eq!(plan(&mut kept, &ours, now), None);
         let later = now + kept.rest(now).unwrap();
         assert_eq!(plan(&mut kept, &ours, later).unwrap().reason, Reason::Assigned);
+    }
+
+    #[test]
+    fn a_fight_goes_on_in_the_next_term_and_its_addresses_are_known() {
+        let (now, ours) = (Instant::now(), outcome(&["203.0.113.7", "2001:db8::7"]));
+        let told = contended("rival", &ours);
+        let mut kept = Kept::new(seen(9, &["198.51.100.9"], Some(&told), "rival"), now);
+        let claim = kept.claim().unwrap();
+        assert_eq!(claim, ours.addresses.iter().copied().collect());
+        kept.begin(Some(&claim), now);
+        assert!(kept.is_contended(now));
+        assert_eq!(plan(&mut kept, &ours, now), None);
+        let later = now + kept.rest(now).unwrap();
+        assert_eq!(plan(&mut kept, &ours, later).unwrap().reason, Reason::Assigned);
+        let over = Kept::new(seen(9, &["203.0.113.7", "2001:db8::7"], Some(&told), "rival"), now);
+        assert_eq!(over.claim(), None);
+        let none = Kept::new(
+            seen(9, &["198.51.100.9"], Some(&contended("", &outcome(&[]))), "rival"),
+            now,
+        );
+        assert_eq!(none.claim(), Some(BTreeSet::new()));
     }
 
     #[test]

@@ -15,6 +15,15 @@ pub struct Contention {
 }
 
 impl Contention {
+    /// It has been told of already, by whoever led before.
+    pub fn told_before(writer: &str, now: Instant) -> Self {
+        Self {
+            last: Some((writer.to_owned(), now)),
+            until: now.checked_add(PATIENCE),
+            told: true,
+        }
+    }
+
     /// `writer` has changed what is ours.
     pub fn note(&mut self, writer: &str, now: Instant) {
         let again = self

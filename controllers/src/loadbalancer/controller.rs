@@ -4,10 +4,12 @@ mod feed;
 mod guard;
 mod work;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -30,7 +32,7 @@ pub use self::feed::Fed;
 use super::desk::{Desk, Scope};
 use super::metrics::LoadBalancerMetrics;
 use super::pool_status;
-use super::wire::BalancedService;
+use super::wire::{BalancedService, NeighbourNode};
 use crate::books;
 use crate::permissions::{self, Right};
 use crate::run::until;
@@ -56,6 +58,25 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether the cluster has LoadBalancerPools by now.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// What is looked for before it is watched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// LoadBalancerPools, without which there is nothing to do.
+    ForPools,
+    /// Nodes and ServiceCIDRs, which may have addresses of pools.
+    Around,
+}
+
+/// What becomes of the controller without.
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ForPools => "is at rest",
+            Self::Around => "does not see which addresses of pools Nodes, Pods and ClusterIPs have",
+        })
+    }
+}
 
 /// What it is made of.
 pub struct Settings {
@@ -84,7 +105,9 @@ pub struct LoadBalancers {
     metrics: LoadBalancerMetrics,
     /// The cluster has LoadBalancerPools, and we may work with them.
     found: Readiness,
-    synced: [Readiness; 3],
+    /// The same of what others in the cluster use.
+    around: Readiness,
+    synced: [Readiness; 5],
 }
 
 impl LoadBalancers {
@@ -110,7 +133,15 @@ impl LoadBalancers {
             metrics: LoadBalancerMetrics::new(registry)?,
             watches: metrics,
             found: Readiness::new("loadbalancerpools"),
-            synced: [BalancedService::NAME, LoadBalancerPool::NAME, Namespace::NAME].map(Readiness::new),
+            around: Readiness::new("nodes and servicecidrs"),
+            synced: [
+                BalancedService::NAME,
+                LoadBalancerPool::NAME,
+                Namespace::NAME,
+                NeighbourNode::NAME,
+                ServiceCIDR::NAME,
+            ]
+            .map(Readiness::new),
         }))
     }
 
@@ -127,10 +158,13 @@ impl LoadBalancers {
         work: &CancellationToken,
         rest: &CancellationToken,
     ) {
-        let [services, pools, namespaces] = &self.synced;
-        self.watch::<BalancedService>(style, Some(BALANCED), services, tasks, rest);
-        self.watch::<LoadBalancerPool>(style, None, pools, tasks, rest);
-        self.watch::<Namespace>(style, None, namespaces, tasks, rest);
+        let [services, pools, namespaces, nodes, cidrs] = &self.synced;
+        let (found, around) = (&self.found, &self.around);
+        self.watch::<BalancedService>(found, Some(BALANCED), style, services, tasks, rest);
+        self.watch::<LoadBalancerPool>(found, None, style, pools, tasks, rest);
+        self.watch::<Namespace>(found, None, style, namespaces, tasks, rest);
+        self.watch::<NeighbourNode>(around, None, style, nodes, tasks, rest);
+        self.watch::<ServiceCIDR>(around, None, style, cidrs, tasks, rest);
         tasks.spawn("loadbalancer start", rest, until(rest, Arc::clone(self).find()));
         for _ in 0..WORKERS {
             tasks.spawn("loadbalancer worker", work, until(work, Arc::clone(self).work()));
@@ -143,15 +177,17 @@ impl LoadBalancers {
 
     fn watch<K: Fed>(
         self: &Arc<Self>,
-        style: ListStyle,
+        from: &Readiness,
         fields: Option<&str>,
+        style: ListStyle,
         ready: &Readiness,
         tasks: &mut Supervisor,
         stop: &CancellationToken,
     ) {
         let (this, ready, fields) = (Arc::clone(self), ready.clone(), fields.map(str::to_owned));
+        let from = from.clone();
         let watch = async move {
-            this.found.raised().await;
+            from.raised().await;
             let mut intake = feed::Intake::<K>::new(Arc::clone(&this));
             watch::run(
                 K::NAME,
@@ -172,35 +208,51 @@ impl LoadBalancers {
 
     /// Waits until there is something to do: a cluster without LoadBalancerPools, or a role without the rights, is left in peace.
     async fn find(self: Arc<Self>) {
+        self.until_clear(Look::ForPools).await;
+        if self.metrics.register(&self).is_ok() {
+            self.found.raise();
+        }
+        self.until_clear(Look::Around).await;
+        self.around.raise();
+        std::future::pending::<()>().await;
+    }
+
+    async fn until_clear(&self, look: Look) {
         let mut trouble = Repeated::default();
         let mut backoff = WatchBackoff::default();
         let mut told = String::new();
         loop {
-            let why = match self.look().await {
-                Ok(None) => break,
+            let looked = match look {
+                Look::ForPools => self.look_for_pools().await,
+                Look::Around => self.look_around().await,
+            };
+            let why = match looked {
+                Ok(None) => return,
                 Ok(Some(why)) => why,
                 Err(failure) => {
                     if trouble.news(&failure, Instant::now()).is_some() {
-                        tracing::warn!(error = %failure, "loadbalancer-controller: cannot look for LoadBalancerPools, trying again");
+                        tracing::warn!(error = %failure, "loadbalancer-controller: {look}: cannot look, trying again");
                     }
                     tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
                     continue;
                 }
             };
             if why != told {
-                tracing::info!("loadbalancer-controller is at rest: {why}");
+                tracing::info!("loadbalancer-controller {look}: {why}");
                 told = why;
+            }
+            if look == Look::Around {
+                // Addresses are given without.
+                let [_, _, _, nodes, cidrs] = &self.synced;
+                nodes.raise();
+                cidrs.raise();
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-        if self.metrics.register(&self).is_ok() {
-            self.found.raise();
-        }
-        std::future::pending::<()>().await;
     }
 
     /// What is missing, if anything is.
-    async fn look(&self) -> Result<Option<String>, Failure> {
+    async fn look_for_pools(&self) -> Result<Option<String>, Failure> {
         // Anybody may ask this.
         let kinds = self.client.list_api_group_resources(GROUP_VERSION);
         let is_there = match call(RESPONSE_HEAD_LIMIT, kinds).await {
@@ -213,6 +265,24 @@ impl LoadBalancers {
             return Ok(Some(why.to_owned()));
         }
         let missing = permissions::missing(&self.client, &rights()).await?;
+        Ok((!missing.is_empty()).then(|| permissions::complaint(&missing)))
+    }
+
+    /// The same for what others in the cluster use.
+    async fn look_around(&self) -> Result<Option<String>, Failure> {
+        let kinds = call(
+            RESPONSE_HEAD_LIMIT,
+            self.client.list_api_group_resources("networking.k8s.io/v1"),
+        )
+        .await?;
+        if !kinds.resources.iter().any(|kind| kind.name == "servicecidrs") {
+            return Ok(Some(
+                "the apiserver has no ServiceCIDRs, which are there from Kubernetes 1.33 on".to_owned(),
+            ));
+        }
+        let all = [("", "nodes"), ("networking.k8s.io", "servicecidrs")];
+        let rights = all.map(|(group, resource)| ["list", "watch"].map(|verb| Right::new(verb, group, resource, None)));
+        let missing = permissions::missing(&self.client, rights.as_flattened()).await?;
         Ok((!missing.is_empty()).then(|| permissions::complaint(&missing)))
     }
 

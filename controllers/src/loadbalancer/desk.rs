@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use svcplane_allocators::balancers::{Balancers, Products};
+use svcplane_allocators::balancers::{BalancerPool, Balancers, Products};
 use svcplane_allocators::service::ServiceKey;
 use svcplane_webhook::pools::{Labels, ServedPool};
 
 use super::assignment::Kept;
 use super::condition::Change;
+use super::neighbours::{Both, Neighbour, Neighbours, Overlap};
 use super::wire::Seen;
 use crate::model::Timestamp;
 
@@ -41,6 +42,9 @@ pub struct Desk {
     scope: Scope,
     balancers: Balancers,
     pools: BTreeMap<String, (u64, ServedPool)>,
+    neighbours: Neighbours,
+    /// What of each pool its neighbours use.
+    overlaps: BTreeMap<String, Overlap>,
     namespaces: BTreeMap<String, Labels>,
     services: BTreeMap<ServiceKey, Kept>,
     due: BTreeSet<ServiceKey>,
@@ -56,6 +60,8 @@ impl Desk {
             scope,
             balancers: Balancers::default(),
             pools: BTreeMap::new(),
+            neighbours: Neighbours::default(),
+            overlaps: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             services: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -179,8 +185,60 @@ impl Desk {
         }
     }
 
+    /// What somebody in the cluster uses.
+    pub fn set_neighbours(&mut self, uses: Vec<(Neighbour, Both)>, now: Instant) {
+        let mut is_news = false;
+        for (neighbour, uses) in uses {
+            is_news |= self.neighbours.set(neighbour, uses);
+        }
+        if is_news {
+            self.look_around(now);
+        }
+    }
+
+    /// What all in the cluster of a kind use.
+    pub fn replace_neighbours(
+        &mut self,
+        uses: Vec<(Neighbour, Both)>,
+        is_of_kind: impl Fn(&Neighbour) -> bool,
+        now: Instant,
+    ) {
+        let listed = uses.iter().map(|(neighbour, _)| neighbour.clone()).collect();
+        self.neighbours.retain(&listed, &is_of_kind);
+        self.neighbours.knows_nodes |= is_of_kind(&Neighbour::Node("".into()));
+        for (neighbour, uses) in uses {
+            self.neighbours.set(neighbour, uses);
+        }
+        self.look_around(now);
+    }
+
+    /// Pools are laid out anew if others of their addresses are used.
+    fn look_around(&mut self, now: Instant) {
+        let overlap = |(name, (_, served)): (&String, &(u64, ServedPool))| {
+            (name.clone(), self.neighbours.overlap(&served.pool.holdings))
+        };
+        let overlaps: BTreeMap<String, Overlap> = self.pools.iter().map(overlap).collect();
+        if overlaps != self.overlaps {
+            self.lay_out_pools(now);
+        }
+    }
+
+    /// What of a pool others in the cluster use; `None` if it is not known what Nodes use.
+    pub fn overlap(&self, pool: &str) -> Option<&Overlap> {
+        self.overlaps.get(pool).filter(|_| self.neighbours.knows_nodes)
+    }
+
     fn lay_out_pools(&mut self, now: Instant) {
-        let pools = self.pools.values().map(|(_, served)| served.pool.clone()).collect();
+        self.overlaps.clear();
+        let mut pools = Vec::new();
+        for (name, (_, served)) in &self.pools {
+            let overlap = self.neighbours.overlap(&served.pool.holdings);
+            pools.push(BalancerPool {
+                holdings: overlap.rest_of(&served.pool.holdings),
+                ..served.pool.clone()
+            });
+            self.overlaps.insert(name.clone(), overlap);
+        }
         let mut admitted: BTreeMap<ServiceKey, BTreeSet<Arc<str>>> = BTreeMap::new();
         for (key, kept) in &self.services {
             admitted.insert(key.clone(), self.admitted(&kept.seen));
@@ -241,10 +299,13 @@ impl Desk {
     /// This replica leads: what is known is complete and fresh.
     pub fn begin(&mut self, now: Instant) {
         self.leads = true;
-        for kept in self.services.values_mut() {
-            kept.begin(now);
+        let mut claims = BTreeMap::new();
+        for (key, kept) in &mut self.services {
+            let claim = kept.claim();
+            kept.begin(claim.as_ref(), now);
+            claims.extend(claim.map(|claim| (key.clone(), claim)));
         }
-        self.balancers.start(now);
+        self.balancers.start(&claims, now);
         self.due = self.services.keys().cloned().collect();
     }
 

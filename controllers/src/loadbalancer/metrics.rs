@@ -62,7 +62,7 @@ impl LoadBalancerMetrics {
                 )?,
                 addresses: gauges(
                     "svcplane_loadbalancer_pool_addresses",
-                    "Addresses of each pool by state; held and quarantined only on the leader.",
+                    "Addresses of each pool by state, as this replica knows them.",
                     &["pool", "family", "state"],
                 )?,
                 contended: IntGauge::new(
@@ -112,6 +112,10 @@ impl LoadBalancerMetrics {
 }
 
 impl Gauges {
+    fn all(&self) -> [&dyn Collector; 4] {
+        [&self.services, &self.addresses, &self.contended, &self.divergent]
+    }
+
     fn read(&self, desk: &Desk) {
         for reason in Reason::ALL {
             self.services.with_label_values(&[reason.as_str()]).set(0);
@@ -169,13 +173,7 @@ struct AtScrape {
 
 impl Collector for AtScrape {
     fn desc(&self) -> Vec<&Desc> {
-        let Gauges {
-            services,
-            addresses,
-            contended,
-            divergent,
-        } = &self.gauges;
-        [services.desc(), addresses.desc(), contended.desc(), divergent.desc()].concat()
+        self.gauges.all().into_iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -183,18 +181,6 @@ impl Collector for AtScrape {
             return Vec::new();
         };
         self.gauges.read(&controller.desk().lock());
-        let Gauges {
-            services,
-            addresses,
-            contended,
-            divergent,
-        } = &self.gauges;
-        [
-            services.collect(),
-            addresses.collect(),
-            contended.collect(),
-            divergent.collect(),
-        ]
-        .concat()
+        self.gauges.all().into_iter().flat_map(Collector::collect).collect()
     }
 }

@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::Serialize;
+use svcplane_allocators::balancers::Reason;
 use svcplane_allocators::cluster_ips::IpFamily;
 use svcplane_allocators::service::ServiceKey;
 use svcplane_runtime::api::Failure;
@@ -13,7 +15,7 @@ use svcplane_webhook::pools::LoadBalancerPool;
 
 use super::controller::{BALANCED, Fed as _};
 use super::desk::{Desk, Scope};
-use super::wire::BalancedService;
+use super::wire::{BalancedService, NeighbourNode};
 use crate::books::listed;
 
 /// Reads the cluster; `None` if it has no LoadBalancerPools, or if these or Services may not be read. The error is one line.
@@ -36,7 +38,15 @@ pub async fn read(client: &Client, scope: Scope) -> Result<Option<Desk>, String>
             ));
         }
     };
+    let nodes: Api<NeighbourNode> = Api::all(client.clone());
+    let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
+    let around = tokio::try_join!(listed(&nodes, all()), listed(&cidrs, all()));
     let (mut desk, now) = (Desk::new(scope), Instant::now());
+    // Who may not read them sees no overlap, as the controller does.
+    if let Ok((nodes, cidrs)) = around {
+        NeighbourNode::replace(&mut desk, nodes, now);
+        ServiceCIDR::replace(&mut desk, cidrs, now);
+    }
     Namespace::replace(&mut desk, namespaces, now);
     LoadBalancerPool::replace(&mut desk, pools, now);
     BalancedService::replace(&mut desk, services, now);
@@ -69,7 +79,7 @@ pub struct PoolVerdict {
     pub pool: String,
     /// `IPv4` or `IPv6`.
     pub family: &'static str,
-    /// `has a free address`, or why it gives none.
+    /// `has a free value`, or why it gives none.
     pub verdict: String,
 }
 
@@ -90,12 +100,18 @@ impl Choice {
                 verdict: verdict.to_string(),
             })
         });
-        let condition = desk.kept(key).and_then(|kept| kept.seen.condition.as_ref());
-        let other = condition.filter(|it| it.reason != outcome.reason.as_str());
+        let kept = desk.kept(key);
+        let condition = kept.and_then(|kept| kept.seen.condition.as_ref());
+        let contended = condition.filter(|_| kept.is_some_and(|kept| kept.is_contended(Instant::now())));
+        let (reason, message) = match contended {
+            Some(told) => (Reason::Contended, &told.message),
+            None => (outcome.reason, &outcome.message),
+        };
+        let other = condition.filter(|it| it.reason != reason.as_str());
         Some(Self {
             addresses: outcome.addresses.iter().map(ToString::to_string).collect(),
-            reason: outcome.reason.as_str(),
-            message: outcome.message.clone(),
+            reason: reason.as_str(),
+            message: message.clone(),
             stored: other.map(|it| format!("{}: {}", it.reason, it.message)),
             pools: verdicts.collect(),
         })

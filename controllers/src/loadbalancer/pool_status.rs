@@ -26,7 +26,7 @@ struct Shown {
     generation: i64,
     ipv4: Option<PoolNumbers>,
     ipv6: Option<PoolNumbers>,
-    facts: [Holds; 4],
+    facts: Vec<Holds>,
 }
 
 impl Generation for Shown {
@@ -117,15 +117,35 @@ fn shown(desk: &Desk) -> BTreeMap<String, Shown> {
             Holds::of("Retaining", false, "NoneKept", String::new())
         };
         let conflicts: Vec<_> = desk.balancers().conflicts(&terms.name).into_iter().collect();
+        let mut conflict = conflict(&conflicts);
+        let around = desk.overlap(&terms.name);
+        if let Some(overlap) = around.filter(|overlap| !overlap.service_cidrs.is_empty()) {
+            conflict = conflict.and("Overlap", not_given(&overlap.service_cidrs));
+        }
+        let overlaps_nodes = around.map(|overlap| {
+            if overlap.nodes.is_empty() {
+                Holds::of("OverlapsNodes", false, "NoOverlap", String::new())
+            } else {
+                Holds::of("OverlapsNodes", true, "Overlap", not_given(&overlap.nodes))
+            }
+        });
         let shown = Shown {
             generation: served.generation,
             ipv4,
             ipv6,
-            facts: [ready, conflict(&conflicts), exhausted, retaining],
+            facts: [ready, conflict, exhausted, retaining]
+                .into_iter()
+                .chain(overlaps_nodes)
+                .collect(),
         };
         (terms.name.to_string(), shown)
     });
     shown.collect()
+}
+
+/// What others in the cluster use, as the first of them are named.
+fn not_given(used: &[String]) -> String {
+    format!("not given, because used otherwise: {}", used.join(", "))
 }
 
 /// `None`: the pool has nothing of the family.

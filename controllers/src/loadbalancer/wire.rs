@@ -1,5 +1,7 @@
 //! A Service of type LoadBalancer as it comes over the watch, and as a PATCH answers it.
 
+mod node;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
@@ -19,7 +21,9 @@ use svcplane_allocators::node_ports::Protocol;
 use svcplane_allocators::service::{Owner, ServiceKey};
 use svcplane_webhook::pools::Labels;
 
+pub use self::node::NeighbourNode;
 use super::condition::{CONDITION, Condition, farewell};
+use crate::wire::SlimMeta;
 
 /// The fields that addresses depend on.
 #[derive(Clone, Debug, Deserialize, Resource)]
@@ -275,43 +279,25 @@ fn other_writer(metadata: &ObjectMeta) -> String {
 
 /// `metadata` without what is not read: of the annotations only requests, of the managers only those of the status.
 fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let slim = SlimMeta::deserialize(deserializer)?;
-    let managers = slim.managed_fields.unwrap_or_default().into_iter();
-    let of_status = managers.filter(|entry| entry.subresource.as_deref() == Some("status"));
-    Ok(ObjectMeta {
-        name: slim.name,
-        namespace: slim.namespace,
-        uid: slim.uid,
-        resource_version: slim.resource_version,
-        creation_timestamp: slim.creation_timestamp,
-        deletion_timestamp: slim.deletion_timestamp,
-        labels: slim.labels,
-        annotations: slim.annotations.map(|Requests(annotations)| annotations),
-        managed_fields: Some(
-            of_status
-                .map(|entry| ManagedFieldsEntry {
-                    manager: entry.manager,
-                    time: entry.time,
-                    ..ManagedFieldsEntry::default()
-                })
-                .collect(),
-        ),
-        ..ObjectMeta::default()
-    })
+    SlimMeta::<Requests, StatusManagers>::deserialize(deserializer).map(Into::into)
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SlimMeta {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<Requests>,
-    managed_fields: Option<Vec<SlimManager>>,
+struct StatusManagers(Vec<SlimManager>);
+
+impl From<StatusManagers> for Vec<ManagedFieldsEntry> {
+    fn from(StatusManagers(all): StatusManagers) -> Self {
+        let of_status = all
+            .into_iter()
+            .filter(|entry| entry.subresource.as_deref() == Some("status"));
+        of_status
+            .map(|entry| ManagedFieldsEntry {
+                manager: entry.manager,
+                time: entry.time,
+                ..ManagedFieldsEntry::default()
+            })
+            .collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -323,6 +309,12 @@ struct SlimManager {
 
 /// The annotations that ask for something; others can be long.
 struct Requests(BTreeMap<String, String>);
+
+impl From<Requests> for BTreeMap<String, String> {
+    fn from(Requests(annotations): Requests) -> Self {
+        annotations
+    }
+}
 
 impl<'de> Deserialize<'de> for Requests {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

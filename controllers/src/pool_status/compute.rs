@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use svcplane_allocators::books::PoolView;
 use svcplane_allocators::pools::{Mode, PoolTerms};
+use svcplane_webhook::ledger::Unreadable;
 use svcplane_webhook::pools::PoolNumbers;
 
 /// What of a pool its status shows, of all families together.
@@ -16,6 +17,7 @@ pub struct Facts {
     numbers: Vec<PoolNumbers>,
     outside: Option<String>,
     conflicts: Vec<(Arc<str>, bool)>,
+    unreadable: Option<String>,
 }
 
 impl Facts {
@@ -30,12 +32,32 @@ impl Facts {
             numbers: parts.iter().map(numbers).collect(),
             outside: parts.iter().find_map(|part| part.outside.clone()),
             conflicts,
+            unreadable: None,
+        }
+    }
+
+    /// Of a pool whose spec cannot be used.
+    pub fn unreadable(pool: &Unreadable) -> Self {
+        Self {
+            generation: pool.generation,
+            disabled: false,
+            numbers: Vec::new(),
+            outside: None,
+            conflicts: Vec::new(),
+            unreadable: Some(pool.faults.clone()),
         }
     }
 
     /// Its conditions. One that does not change keeps the time of its last transition.
     pub fn conditions(&self, before: &[Condition], now: &Time) -> Vec<Condition> {
-        let facts = [self.ready(), conflict(&self.conflicts), self.exhausted()];
+        // Nothing else is known of one that cannot be used.
+        let rest = self
+            .unreadable
+            .is_none()
+            .then(|| [conflict(&self.conflicts), self.exhausted()]);
+        let facts = std::iter::once(self.ready())
+            .chain(rest.into_iter().flatten())
+            .collect::<Vec<_>>();
         facts
             .iter()
             .map(|fact| condition(fact, self.generation, before, now))
@@ -43,6 +65,10 @@ impl Facts {
     }
 
     fn ready(&self) -> Holds {
+        if let Some(faults) = &self.unreadable {
+            let message = format!("it gives and keeps nothing, as if it were not there: {faults}");
+            return Holds::of("Ready", false, "Invalid", message);
+        }
         match &self.outside {
             _ if self.disabled => Holds::of("Ready", false, "Disabled", "spec.mode is Disabled".into()),
             Some(values) => {
@@ -93,6 +119,16 @@ impl Holds {
             reason,
             message,
         }
+    }
+
+    /// It holds for this, too. What it held for before stays its reason.
+    pub fn and(self, reason: &'static str, more: String) -> Self {
+        let (reason, message) = if self.holds {
+            (self.reason, format!("{}; {more}", self.message))
+        } else {
+            (reason, more)
+        };
+        Self::of(self.kind, true, reason, message)
     }
 }
 
@@ -222,6 +258,18 @@ mod tests {
                 .message
                 .contains("\"back\", which is older")
         );
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_used_says_why_and_nothing_else() {
+        let facts = Facts::unreadable(&Unreadable {
+            name: "front".into(),
+            generation: 3,
+            faults: "spec.ranges[0]: ends before it begins".into(),
+        });
+        assert_eq!(words(&facts), ["Ready=False Invalid"]);
+        let message = &facts.conditions(&[], &Time(Timestamp::UNIX_EPOCH))[0].message;
+        assert!(message.ends_with("spec.ranges[0]: ends before it begins"), "{message}");
     }
 
     #[test]

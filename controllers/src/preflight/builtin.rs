@@ -22,7 +22,7 @@ fn alias(controller: Controller) -> Option<&'static str> {
         Controller::Endpoints => Some("endpoint"),
         Controller::Slices => Some("endpointslice"),
         Controller::Mirroring => Some("endpointslicemirroring"),
-        Controller::Repair => None,
+        Controller::Repair | Controller::LoadBalancers => None,
     }
 }
 

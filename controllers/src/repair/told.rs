@@ -35,6 +35,7 @@ pub fn event(finding: &Finding, uid: String) -> Event {
     let (api_version, kind, namespace, name) = match &finding.object {
         Subject::Service(service) => ("v1", "Service", &*service.namespace, &*service.name),
         Subject::IpAddress(name) => ("networking.k8s.io/v1", "IPAddress", "", name.as_str()),
+        Subject::Pool(kind, name) => ("svcplane.io/v1alpha1", *kind, "", name.as_str()),
     };
     // As kube-apiserver's own repair names them.
     let action = match finding.rule {

@@ -5,15 +5,16 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as api, ObjectMeta, Time};
 use k8s_openapi::jiff::civil;
-use serde::de::{self, Visitor};
+use serde::de::{self, IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::nullable;
 use crate::model::{Interner, Labels, ObjectKey, OwnerReference, Revision, Timestamp, Uid, fitted};
 
+/// `metadata` with what `A` keeps of the annotations and `M` of the managers.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SlimMeta {
+pub(crate) struct SlimMeta<A, M> {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -21,7 +22,18 @@ struct SlimMeta {
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
-    annotations: Option<SlimAnnotations>,
+    annotations: Option<A>,
+    managed_fields: Option<M>,
+}
+
+/// `metadata.managedFields` that nobody reads.
+#[derive(Deserialize)]
+struct Unread(IgnoredAny);
+
+impl From<Unread> for Vec<api::ManagedFieldsEntry> {
+    fn from(_: Unread) -> Self {
+        Self::new()
+    }
 }
 
 /// The annotations that matter; others can be long.
@@ -48,8 +60,13 @@ impl From<SlimAnnotations> for BTreeMap<String, String> {
     }
 }
 
-impl From<SlimMeta> for ObjectMeta {
-    fn from(slim: SlimMeta) -> Self {
+impl<A, M> From<SlimMeta<A, M>> for ObjectMeta
+where
+    A: Into<BTreeMap<String, String>>,
+    M: Into<Vec<api::ManagedFieldsEntry>>,
+{
+    fn from(slim: SlimMeta<A, M>) -> Self {
+        let managers: Vec<_> = slim.managed_fields.map(Into::into).unwrap_or_default();
         Self {
             name: slim.name,
             namespace: slim.namespace,
@@ -59,14 +76,15 @@ impl From<SlimMeta> for ObjectMeta {
             deletion_timestamp: slim.deletion_timestamp,
             labels: slim.labels,
             annotations: slim.annotations.map(Into::into),
+            managed_fields: (!managers.is_empty()).then_some(managers),
             ..Self::default()
         }
     }
 }
 
 /// Identity, labels, times and the annotations that matter.
-pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    SlimMeta::deserialize(deserializer).map(Into::into)
+pub(crate) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    SlimMeta::<SlimAnnotations, Unread>::deserialize(deserializer).map(Into::into)
 }
 
 // No `flatten`: it would copy all of `metadata`, managedFields too, before looking at it.

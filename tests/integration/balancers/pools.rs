@@ -111,7 +111,13 @@ async fn b78_no_address_has_two_owners_whatever_pools_say() {
         .collect();
     assert_eq!(
         holds,
-        ["Ready=True", "Conflict=True", "Exhausted=True", "Retaining=False"]
+        [
+            "Ready=True",
+            "Conflict=True",
+            "Exhausted=True",
+            "Retaining=False",
+            "OverlapsNodes=False"
+        ]
     );
 }
 
@@ -158,8 +164,8 @@ async fn pools_serve_by_selector_class_mode_fence_and_reservation() {
     for words in [
         "pool \"nobody\" does not select this Service",
         "pool \"drained\" is being drained",
-        "pool \"open\" has no free address",
-        "pool \"quiet\" gives addresses on request only",
+        "pool \"open\" has no free value",
+        "pool \"quiet\" gives values on request only",
     ] {
         assert!(message.contains(words), "{words}: {message}");
     }

@@ -1,32 +1,15 @@
 //! Proofs that the test can fail: a controller switched off, another limit, rules broken. What flags cannot do are builds of a
 //! copy of the workspace in which one line is another.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail};
 
 use super::pair::Setup;
 use super::run::{Ended, Options, run};
 use super::side::OurController;
-use crate::binaries;
-
-/// One line of the product, and what it is changed to.
-struct Change {
-    name: &'static str,
-    file: &'static str,
-    line: &'static str,
-    instead: &'static str,
-}
-
-impl Change {
-    /// How often the line is there.
-    fn times_in(&self, text: &str) -> usize {
-        text.lines().filter(|line| *line == self.line).count()
-    }
-}
+use crate::mutate::{Change, Changed};
 
 const CHANGES: [Change; 5] = [
     Change {
@@ -127,62 +110,8 @@ async fn finds(name: &str, ours: OurController, ops: u64, seed: u64) -> Result<S
 
 /// Builds svcplane from a copy of the workspace with that one line changed.
 fn build(change: &Change) -> Result<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("the workspace")?;
-    let profile_dir = binaries::profile_dir()?;
-    let place = profile_dir.parent().unwrap_or(&profile_dir).join("differential-proofs");
-    let (tree, target) = (place.join("tree"), place.join("target"));
-    if tree.exists() {
-        fs::remove_dir_all(&tree)?;
-    }
-    copy(workspace, &tree)?;
-    let file = tree.join(change.file);
-    let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-    let found = change.times_in(&text);
-    ensure!(
-        found == 1,
-        "{}: the line to change is there {found} times: {}",
-        change.file,
-        change.line
-    );
-    fs::write(&file, text.replacen(change.line, change.instead, 1))?;
     println!("building svcplane with {}: {}", change.file, change.instead.trim());
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args([
-        "build",
-        "--quiet",
-        "-p",
-        "svcplane",
-        "--bin",
-        "svcplane",
-        "--target-dir",
-    ]);
-    let status = command
-        .arg(&target)
-        .current_dir(&tree)
-        .status()
-        .context("starting cargo")?;
-    ensure!(status.success(), "the changed tree does not build");
-    Ok(target.join("debug").join("svcplane"))
-}
-
-/// What a build needs, without what builds leave.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == "target" || name == ".git" {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to.join(&name))?;
-        } else {
-            fs::copy(entry.path(), to.join(&name))?;
-        }
-    }
-    Ok(())
+    Changed::workspace("differential-proofs", change)?.svcplane()
 }
 
 #[cfg(test)]
@@ -191,10 +120,8 @@ mod tests {
 
     #[test]
     fn every_line_that_is_changed_is_there_once() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for change in &CHANGES {
-            let text = fs::read_to_string(root.join(change.file)).unwrap();
-            assert_eq!(change.times_in(&text), 1, "{}: {}", change.file, change.line);
+            change.check().unwrap();
         }
     }
 }

@@ -46,6 +46,39 @@ fn a_service_that_the_apiserver_would_refuse_is_refused_with_all_its_faults() {
     assert_eq!(answer.get("patchType"), None);
 }
 
+/// The garbage collector takes finalizers off, and labels say nothing of values.
+#[test]
+fn a_bad_pool_may_be_labelled_and_deleted() {
+    let pool = |range: &str, metadata: Value| json!({"metadata": metadata, "spec": {"ranges": [range]}});
+    let (bad, good) = ("10.96.7.9-10.96.7.0", "10.96.7.0/28");
+    let deleted =
+        json!({"name": "a", "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:06Z"});
+    let (plain, labelled) = (json!({"name": "a"}), json!({"name": "a", "labels": {"team": "front"}}));
+    for (old, new, allowed) in [
+        (pool(bad, plain.clone()), pool(bad, labelled), true),
+        (pool(bad, deleted.clone()), pool(bad, deleted.clone()), true),
+        (pool(good, deleted.clone()), pool(bad, deleted), true),
+        (pool(good, plain.clone()), pool(bad, plain.clone()), false),
+        (pool(bad, plain.clone()), pool("10.96.7.8-10.96.7.0", plain), false),
+    ] {
+        for (plural, kind) in [
+            ("clusterippools", "ClusterIPPool"),
+            ("loadbalancerpools", "LoadBalancerPool"),
+        ] {
+            let with_kind = |object: &Value| {
+                let mut object = object.clone();
+                object["apiVersion"] = json!("svcplane.io/v1alpha1");
+                object["kind"] = json!(kind);
+                object
+            };
+            let request = json!({"operation": "UPDATE", "name": "a", "object": with_kind(&new), "oldObject": with_kind(&old),
+                "resource": {"group": "svcplane.io", "version": "v1alpha1", "resource": plural}});
+            let answer = answered(Settings::default(), Endpoint::Validate, &request);
+            assert_eq!(answer["allowed"], json!(allowed), "{request}: {answer}");
+        }
+    }
+}
+
 #[test]
 fn what_is_not_judged_is_allowed() {
     let off = Settings {

@@ -5,10 +5,14 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use serde_json::Value as Json;
+use svcplane_allocators::books::Book;
 use svcplane_allocators::cluster_ips::IpFamily;
 use svcplane_allocators::service::Field;
+use svcplane_allocators::value::Value;
 
-use super::{Asker, CLUSTER_IP_POOL, Filled, Outcome, Terms, Wish, annotation_field, choose, refusal};
+use super::{
+    Asker, CLUSTER_IP_POOL, Filled, Governed, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal, urgency,
+};
 use crate::address::Written;
 use crate::judge::before_allocation;
 use crate::ledger::{Families, Ledger, selects};
@@ -38,23 +42,34 @@ pub(super) fn fill(
         return Vec::new();
     };
     let key = asker.key(Field::ClusterIp);
-    let wish = Wish {
-        key: &key,
-        annotation: CLUSTER_IP_POOL,
-        requested: new.metadata.annotations.get(CLUSTER_IP_POOL).map(String::as_str),
-        terms,
-    };
+    let requested = new.metadata.annotations.get(CLUSTER_IP_POOL).map(String::as_str);
+    let pool = |name: &str| ledger.cluster_ip_pools.get(name);
+    let selects = |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
+    let needs: Vec<_> = families
+        .into_iter()
+        .map(|family| match family {
+            IpFamily::IPv4 => (family, need(&ledger.cluster_ips.ipv4, selects, requested, terms)),
+            IpFamily::IPv6 => (family, need(&ledger.cluster_ips.ipv6, selects, requested, terms)),
+        })
+        .collect();
     let mut chosen = Vec::new();
-    for family in families {
-        let pool = |name: &str| ledger.cluster_ip_pools.get(name);
-        let selects = |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
+    for (place, (family, (governance, _))) in needs.iter().enumerate() {
+        // The list has no gaps: a second address is chosen only after a first.
+        let later = needs.iter().skip(place + 1).map(|(_, (_, urgency))| *urgency).max();
+        let wish = Wish {
+            key: &key,
+            annotation: CLUSTER_IP_POOL,
+            governance,
+            terms,
+            later: later.unwrap_or_default(),
+        };
         let outcome = match family {
-            IpFamily::IPv4 => choose(&mut ledger.cluster_ips.ipv4, &wish, selects).map(IpAddr::V4),
-            IpFamily::IPv6 => choose(&mut ledger.cluster_ips.ipv6, &wish, selects).map(IpAddr::V6),
+            IpFamily::IPv4 => choose(&mut ledger.cluster_ips.ipv4, &wish).map(IpAddr::V4),
+            IpFamily::IPv6 => choose(&mut ledger.cluster_ips.ipv6, &wish).map(IpAddr::V6),
         };
         match outcome {
             // Without the right CIDR an apiserver refuses a dry run's address (validation.md 11.13).
-            Outcome::Chosen(_) if terms.dry_run && ledger.ranges_of(family, terms.now) != 1 => break,
+            Outcome::Chosen(_) if terms.dry_run && ledger.ranges_of(*family, terms.now) != 1 => break,
             Outcome::Chosen(address) => {
                 given.push(address.to_string());
                 chosen.push(address);
@@ -66,7 +81,7 @@ pub(super) fn fill(
                 break;
             }
             Outcome::Refused(message) => {
-                let field = match wish.requested {
+                let field = match requested {
                     Some(_) => annotation_field(CLUSTER_IP_POOL),
                     None => "spec.clusterIPs".into(),
                 };
@@ -86,6 +101,22 @@ pub(super) fn fill(
         filled.patch.push(set("clusterIPs", given.into()));
     }
     if terms.dry_run { Vec::new() } else { chosen }
+}
+
+/// Which pools serve the Service in a family, and how much it needs a choice; not at all if it asks for a pool that does not serve it, which
+/// is told where that family is asked for.
+fn need<V: Value>(
+    book: &Book<V>,
+    selects: impl Fn(&str) -> bool,
+    requested: Option<&str>,
+    terms: Terms,
+) -> (Governed, Urgency) {
+    let governed = book.govern(selects, requested);
+    let urgency = governed
+        .as_ref()
+        .map(|governance| urgency(book, governance, terms.allocate));
+    let urgency = urgency.unwrap_or_default();
+    (governed, urgency)
 }
 
 /// Takes back what was chosen for a Service that is refused.

@@ -1,16 +1,19 @@
 //! `spec.ports[].nodePort` (spec/allocation.md 2.2 and 2.3). Health check ports are left to the apiserver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use svcplane_allocators::books::Book;
 use svcplane_allocators::node_ports::{Need, NodePorts, Protocol, ServicePort, needs_on_create, needs_on_update};
 use svcplane_allocators::service::Field;
 use svcplane_allocators::value::NodePort;
 
-use super::{Asker, Filled, NODE_PORT_POOL, Outcome, Terms, Wish, annotation_field, choose, refusal};
+use super::{
+    Asker, Filled, Governed, NODE_PORT_POOL, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal,
+};
 use crate::ledger::{Ledger, selects};
 use crate::review::PatchOperation;
-use crate::service::{Port, Service, Spec};
+use crate::service::{Port, Service, Spec, port_number};
 
 /// A choice, and the field that it was made for.
 pub(super) type Chosen = (Field, NodePort);
@@ -27,7 +30,42 @@ pub(super) fn fill(
     let Some(needs) = needs(&new.spec, old.map(|old| &old.spec)) else {
         return Vec::new();
     };
+    let Ledger {
+        node_ports,
+        node_port_pools,
+        namespaces,
+        ..
+    } = ledger;
+    let labels = &new.metadata.labels;
+    let selects = |name: &str| selects(namespaces, node_port_pools.get(name), asker.namespace(), labels);
     let requested = new.metadata.annotations.get(NODE_PORT_POOL).map(String::as_str);
+    // Once for all ports.
+    let governance = node_ports.govern(selects, requested);
+    let chosen = node_ports.apart_from(&named(&new.spec), terms.now, |book| {
+        choose_each(book, asker, new, &needs, &governance, terms, filled)
+    });
+    if terms.dry_run { Vec::new() } else { chosen }
+}
+
+/// The numbers that the Service names itself. Those that it does not hold yet are free for all that the book knows.
+fn named(spec: &Spec) -> BTreeSet<NodePort> {
+    let ports = spec.ports.iter().map(|port| port.node_port);
+    ports
+        .chain([spec.health_check_node_port])
+        .filter_map(port_number)
+        .collect()
+}
+
+fn choose_each(
+    book: &mut Book<NodePort>,
+    asker: &Asker,
+    new: &Service,
+    needs: &[Need],
+    governance: &Governed,
+    terms: Terms,
+    filled: &mut Filled,
+) -> Vec<Chosen> {
+    let requested = new.metadata.annotations.contains_key(NODE_PORT_POOL);
     let mut chosen: BTreeMap<usize, Chosen> = BTreeMap::new();
     for (index, (need, port)) in needs.iter().zip(&new.spec.ports).enumerate() {
         let number = match need {
@@ -42,17 +80,15 @@ pub(super) fn fill(
                 let wish = Wish {
                     key: &key,
                     annotation: NODE_PORT_POOL,
-                    requested,
+                    governance,
                     terms: Terms {
                         // Ports of one Service are not to lie side by side.
                         random: terms.random.rotate_left(u32::try_from(index % 64).unwrap_or_default()),
                         ..terms
                     },
+                    later: Urgency::default(),
                 };
-                let pool = |name: &str| ledger.node_port_pools.get(name);
-                let selects =
-                    |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
-                match choose(&mut ledger.node_ports, &wish, selects) {
+                match choose(book, &wish) {
                     // A dry run keeps nothing, so two of its ports may get one number.
                     Outcome::Chosen(number) if chosen.values().any(|(_, taken)| *taken == number) => continue,
                     Outcome::Chosen(number) => {
@@ -65,9 +101,10 @@ pub(super) fn fill(
                         break;
                     }
                     Outcome::Refused(message) => {
-                        let field = match requested {
-                            Some(_) => annotation_field(NODE_PORT_POOL),
-                            None => format!("spec.ports[{index}].nodePort"),
+                        let field = if requested {
+                            annotation_field(NODE_PORT_POOL)
+                        } else {
+                            format!("spec.ports[{index}].nodePort")
                         };
                         filled.refused.push(refusal(field, message));
                         break;
@@ -79,9 +116,6 @@ pub(super) fn fill(
             path: format!("/spec/ports/{index}/nodePort"),
             value: number.get().into(),
         });
-    }
-    if terms.dry_run {
-        return Vec::new();
     }
     chosen.into_values().collect()
 }

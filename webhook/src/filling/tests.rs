@@ -449,6 +449,132 @@ fn beside_an_enforced_pool_others_get_values_from_outside_of_it() {
     }
 }
 
+/// Clusters and pools so small that choosing for others is left to the apiserver elsewhere.
+#[test]
+fn beside_an_enforced_pool_others_get_the_last_value_outside_of_it() {
+    let begun = Instant::now();
+    let mut ledger = ledger(&["10.96.0.0/26"], begun);
+    let now = at(begun, 11);
+    cluster_ip_pool(
+        &mut ledger,
+        "bank",
+        &json!({"ranges": ["10.96.0.32/28"], "enforce": true, "selector": {"namespaces": ["bank"]}}),
+        now,
+    );
+    let mut given = std::collections::BTreeSet::new();
+    for number in 0..62 - 16 {
+        let new = service(
+            &json!({"metadata": {"name": format!("w-{number}"), "namespace": "shop"}, "spec": {"ports": [{"port": 80}]}}),
+        );
+        let terms = Terms {
+            random: u64::MAX / 46 * number,
+            ..pooled(now)
+        };
+        let patch = patched(&filled(&mut ledger, &new, None, terms));
+        let address: std::net::Ipv4Addr = patch[0].1.as_str().unwrap().parse().unwrap();
+        assert!(!(32..48).contains(&address.octets()[3]), "{address}");
+        assert!(given.insert(address), "{address}");
+    }
+}
+
+/// 30150 is kept for one Service; left to itself, the apiserver would give it to any other, which would be refused.
+#[test]
+fn beside_reservations_others_get_values_that_are_not_reserved() {
+    let begun = Instant::now();
+    let now = at(begun, 11);
+    let new = |name: &str| {
+        service(&json!({"metadata": {"name": name, "namespace": "shop"},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}]}}))
+    };
+    for (selected, first) in [("bank", None), ("shop", Some(30_151))] {
+        let mut ledger = ledger(&[V4], begun);
+        let spec = json!({"ranges": ["30150-30151"], "reservations": [{"value": "30150", "service": "bank/kept"}],
+            "selector": {"namespaces": [selected]}});
+        node_port_pool(&mut ledger, "front", &spec, now);
+        let mut chosen = |name: &str| {
+            let patch = patched(&filled(&mut ledger, &new(name), None, pooled(now)));
+            patch.last().unwrap().1.as_u64().unwrap()
+        };
+        let numbers = [chosen("web"), chosen("api")];
+        if let Some(first) = first {
+            assert_eq!(numbers[0], first);
+        }
+        // The pool of those whom it selects is full by now.
+        let from = usize::from(first.is_some());
+        assert!(
+            numbers[from..].iter().all(|it| !(30_150..=30_151).contains(it)),
+            "{numbers:?}"
+        );
+    }
+}
+
+/// `clusterIPs` has no gaps: the first family is chosen because the second must be.
+#[test]
+fn a_pool_of_the_second_family_serves_dual_stack_services() {
+    let begun = Instant::now();
+    let now = at(begun, 11);
+    let v6_only = json!({"ranges": ["fd00:10::7e0/124"], "enforce": true});
+    let annotation = json!({CLUSTER_IP_POOL: "six"});
+    for (cidrs, pool, annotations) in [
+        ([V4, V6], v6_only.clone(), json!({})),
+        ([V4, V6], json!({"ranges": ["fd00:10::7e0/124"]}), json!({})),
+        (
+            [V4, V6],
+            json!({"ranges": ["fd00:10::7e0/124"], "autoAssign": false}),
+            annotation,
+        ),
+        (
+            [V6, V4],
+            json!({"ranges": ["10.96.7.0/28"], "enforce": true}),
+            json!({}),
+        ),
+    ] {
+        let mut ledger = ledger(&cidrs, begun);
+        cluster_ip_pool(&mut ledger, "six", &pool, now);
+        let new = service(
+            &json!({"metadata": {"name": "web", "namespace": "shop", "annotations": annotations},
+                "spec": {"ipFamilyPolicy": "PreferDualStack", "ports": [{"port": 80}]}}),
+        );
+        let filled = filled(&mut ledger, &new, None, pooled(now));
+        let patch = patched(&filled);
+        let addresses = &patch.last().unwrap().1;
+        let second = addresses[1].as_str().unwrap();
+        let prefix = if cidrs[0] == V4 { "fd00:10::7e" } else { "10.96.7." };
+        assert!(second.starts_with(prefix), "{pool}: {addresses}");
+        ledger.broke(Kind::Services, now);
+        let unsure = super::tests::filled(&mut ledger, &new, None, pooled(at(begun, 25)));
+        assert_eq!(unsure.bypassed, pool["enforce"] == json!(true), "{pool}");
+    }
+}
+
+#[test]
+fn a_number_that_the_service_names_itself_is_not_chosen_for_another_of_its_ports() {
+    let begun = Instant::now();
+    let now = at(begun, 11);
+    for random in [0, u64::MAX / 2, u64::MAX] {
+        for dry_run in [false, true] {
+            let mut ledger = ledger(&[V4], begun);
+            node_port_pool(
+                &mut ledger,
+                "two",
+                &json!({"ranges": ["30100-30102"], "enforce": true}),
+                now,
+            );
+            let new = spec(
+                &json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30_101,
+                "ports": [{"name": "a", "port": 80, "nodePort": 30_100}, {"name": "b", "port": 443}]}),
+            );
+            let terms = Terms {
+                dry_run,
+                random,
+                ..pooled(now)
+            };
+            let patch = patched(&filled(&mut ledger, &new, None, terms));
+            assert_eq!(patch, [("/spec/ports/1/nodePort".to_owned(), json!(30_102))]);
+        }
+    }
+}
+
 #[test]
 fn a_pool_that_is_asked_for_and_does_not_serve_is_told_by_the_annotation() {
     let begun = Instant::now();
@@ -467,6 +593,27 @@ fn a_pool_that_is_asked_for_and_does_not_serve_is_told_by_the_annotation() {
     );
     let patch = patched(&filled(&mut ledger, &new, None, pooled(now)));
     assert_eq!(patch[0].1, json!("10.96.9.9"));
+}
+
+/// The apiserver went from two families to one; its ServiceCIDR `kubernetes` still has both.
+#[test]
+fn a_flag_of_ours_says_how_many_families_there_are() {
+    let begun = Instant::now();
+    let ranges = |cidrs: &[&str]| Ranges {
+        cidrs: cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect(),
+        ports: "30000-32767".parse().unwrap(),
+    };
+    let object = || CidrObject {
+        name: "kubernetes".into(),
+        cidrs: vec![V4.parse().unwrap(), V6.parse().unwrap()],
+        ready: true,
+    };
+    for (given, dual) in [(&[][..], true), (&[V4][..], false), (&[V4, V6][..], true)] {
+        let mut ledger = Ledger::new(ranges(given), begun);
+        ledger.replace_service_cidrs(vec![object()], begun);
+        let families = ledger.families().unwrap();
+        assert_eq!((families.primary, families.dual), (IpFamily::IPv4, dual), "{given:?}");
+    }
 }
 
 #[test]
@@ -542,6 +689,7 @@ proptest! {
             let filled = filled(&mut ledger, &new, None, Terms { random, ..terms(now) });
             for (path, value) in patched(&filled) {
                 prop_assert!(node_port == 0 || kind == 0 || path != "/spec/ports/1/nodePort", "a user's value was changed");
+                prop_assert!(kind == 0 || value != json!(node_port), "the request names it");
                 let values = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
                 for value in values {
                     let holder = given.entry(value.to_string()).or_insert_with(|| name.clone());

@@ -20,24 +20,7 @@ use super::{Labels, Pool, PoolNumbers, PoolSpec, Selection};
     shortname = "lbp",
     category = "svcplane",
     status = "LoadBalancerPoolStatus",
-    doc = "Addresses that svcplane gives to Services of type LoadBalancer, and to which.",
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
-    printcolumn(name = "IPv4-Used", type_ = "integer", json_path = ".status.ipv4.used"),
-    printcolumn(name = "IPv4-Free", type_ = "integer", json_path = ".status.ipv4.available"),
-    printcolumn(name = "IPv6-Used", type_ = "integer", json_path = ".status.ipv6.used"),
-    printcolumn(
-        name = "IPv6-Free",
-        type_ = "integer",
-        json_path = ".status.ipv6.available",
-        priority = "1"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    doc = "Addresses that svcplane gives to Services of type LoadBalancer, and to which."
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -119,8 +102,8 @@ pub enum OnRemoval {
 pub struct LoadBalancerPoolStatus {
     /// The generation of the spec that this is of.
     pub observed_generation: i64,
-    /// Ready: it gives addresses. Conflict: another pool has some of them. Exhausted: none is available. Retaining: Services have addresses that it
-    /// does not give them any more.
+    /// Ready: it gives addresses. Conflict: another pool or a ServiceCIDR has some of them. OverlapsNodes: Nodes or their Pods have some of them,
+    /// which are not given. Exhausted: none is available. Retaining: Services have addresses that it does not give them any more.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

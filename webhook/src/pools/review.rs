@@ -1,6 +1,9 @@
 //! Bad pools are refused at admission, with the field named. The schema refuses what it can see; this sees the rest.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use svcplane_allocators::pools::FieldError;
 
 use super::guard::{PoolUsers, faults, stranding};
@@ -18,6 +21,9 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         return None;
     }
     let name = request.name.as_deref().unwrap_or_default();
+    if leaves_the_pool_as_it_is(request) {
+        return Some(Answer::default());
+    }
     let object = match &*request.operation {
         "CREATE" | "UPDATE" => request.object,
         "DELETE" => None,
@@ -65,6 +71,23 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         return Some(Answer::default());
     }
     Some(Answer::refused(Refusal::invalid(kind, name, &wrong, 0)))
+}
+
+/// Of an update, what a pool is does not change: labels, finalizers, owners. One that is being deleted must be able to go, whatever is wrong
+/// with it.
+fn leaves_the_pool_as_it_is(request: &Request<'_>) -> bool {
+    let read = |object: Option<&RawValue>| object.and_then(|object| serde_json::from_str::<Essence>(object.get()).ok());
+    let (Some(new), Some(old)) = (read(request.object), read(request.old_object)) else {
+        return false;
+    };
+    request.operation == "UPDATE" && (new.spec == old.spec || old.metadata.deletion_timestamp.is_some())
+}
+
+/// What decides whether a pool is looked at.
+#[derive(Deserialize)]
+struct Essence {
+    metadata: ObjectMeta,
+    spec: serde_json::Value,
 }
 
 /// With what no object can match. A pool that is stored with that is used all the same: it is for fewer than it says.

@@ -61,6 +61,24 @@ fn each_state_has_one_next_step() {
             Step::Issue,
         ),
         ("good", state(&[old], leaf(10, true, true), Some(0)), 20, Step::Wait(70)),
+        (
+            "of a clock that was ahead",
+            state(&[life(7_200, 7_565)], leaf(7_200, true, true), Some(0)),
+            0,
+            Step::NewAuthority,
+        ),
+        (
+            "leaf of a clock that was ahead",
+            state(&[old], leaf(7_200, true, true), Some(0)),
+            20,
+            Step::Issue,
+        ),
+        (
+            "valid already",
+            state(&[life(600, 965)], leaf(600, true, true), Some(0)),
+            0,
+            Step::Wait(660),
+        ),
         ("blanked", state(&[old], leaf(10, true, true), None), 20, Step::Publish),
         ("renewal", state(&[old], leaf(10, true, true), Some(0)), 70, Step::Issue),
         (
@@ -275,7 +293,7 @@ proptest! {
             steps += 1;
             prop_assert!(steps < 20);
             match world.step() {
-                Step::Wait(_) if world.state().leaf.is_some_and(|it| it.of_newest && world.now < it.life.renewal()) => break,
+                Step::Wait(_) if world.state().leaf.is_some_and(|it| it.of_newest && world.now < it.life.renewal(&POLICY)) => break,
                 Step::Wait(until) => world.now = until,
                 _ => {}
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use http::{HeaderValue, Request, Version, header};
+use http::{HeaderValue, Method, Request, Version, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -42,7 +42,7 @@ const BUFFER: usize = 32 * 1024;
 /// How many requests of one HTTP/2 connection are under way at most.
 const MOST_STREAMS: u32 = 128;
 
-/// Serves until the client, the time or `stop` ends it. Sets `asked` at the first request.
+/// Serves until the client, the time or `stop` ends it. Sets `asked` at the first review.
 pub(super) async fn serve(
     stream: TcpStream,
     acceptor: TlsAcceptor,
@@ -58,7 +58,9 @@ pub(super) async fn serve(
         Err(_) => return debug!("handshake took too long"),
     };
     let service = service_fn(|request: Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
+        if request.method() == Method::POST {
+            asked.store(true, Ordering::Relaxed);
+        }
         // HTTP/2 has a way of its own to say that, which crosses nothing.
         let last = stop.is_cancelled() && request.version() < Version::HTTP_2;
         let answer = router.clone().call(request);

@@ -228,6 +228,36 @@ async fn a_body_that_does_not_come_is_given_up() {
     assert_eq!(response(&mut stream).await.0, 408);
 }
 
+/// More bytes are announced than may be in memory, and none of them come.
+#[tokio::test]
+async fn bodies_that_do_not_come_hold_up_nobody() {
+    let (trusted, certificate) = new_certificate();
+    let server = start(Some(certificate)).await;
+    let length = LARGEST_BODY.to_string();
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Length", length.as_str()),
+        ("Expect", "100-continue"),
+    ];
+    let mut slow = Vec::new();
+    for _ in 0..=(BODY_BUDGET + SMALL_BUDGET) / LARGEST_BODY {
+        let mut stream = connect(&server, &trusted, b"http/1.1").await.unwrap();
+        let head = head("POST /mutate", &headers);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 25]).await.unwrap();
+        slow.push(stream);
+    }
+    let mut stream = connect(&server, &trusted, b"http/1.1").await.unwrap();
+    let padding = "x".repeat(2 << 20);
+    for body in [
+        review(&json!({"ports": [{"port": 80}]})),
+        review(&json!({"ports": [{"port": 80}], "externalName": padding})),
+    ] {
+        stream.write_all(posted("/mutate", &body).as_bytes()).await.unwrap();
+        assert_eq!(response(&mut stream).await.0, 200);
+    }
+}
+
 #[tokio::test]
 async fn a_new_certificate_is_shown_at_the_next_handshake() {
     let server = start(None).await;

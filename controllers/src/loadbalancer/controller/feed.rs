@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use svcplane_webhook::pools::{Labels, LoadBalancerPool, ServedPool, read_load_balancer_pool};
 
 use super::super::desk::Desk;
-use super::super::wire::BalancedService;
+use super::super::neighbours::{Both, Neighbour};
+use super::super::wire::{BalancedService, NeighbourNode};
 use super::LoadBalancers;
 
 /// A kind that addresses depend on.
@@ -83,6 +85,51 @@ impl Fed for Namespace {
         let labels: BTreeMap<String, Labels> = all.iter().map(|it| (it.name_any(), it.labels().clone())).collect();
         desk.replace_namespaces(labels, now);
     }
+}
+
+impl Fed for NeighbourNode {
+    const NAME: &'static str = "loadbalancer-nodes";
+
+    fn set(self, desk: &mut Desk, now: Instant) {
+        desk.set_neighbours(self.uses(), now);
+    }
+
+    fn remove(self, desk: &mut Desk, now: Instant) {
+        let gone = self
+            .uses()
+            .into_iter()
+            .map(|(neighbour, _)| (neighbour, Both::default()));
+        desk.set_neighbours(gone.collect(), now);
+    }
+
+    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
+        let uses = all.iter().flat_map(Self::uses).collect();
+        desk.replace_neighbours(uses, |it| !matches!(it, Neighbour::ServiceCidr(_)), now);
+    }
+}
+
+impl Fed for ServiceCIDR {
+    const NAME: &'static str = "loadbalancer-servicecidrs";
+
+    fn set(self, desk: &mut Desk, now: Instant) {
+        desk.set_neighbours(vec![cidrs(&self)], now);
+    }
+
+    fn remove(self, desk: &mut Desk, now: Instant) {
+        let (neighbour, _) = cidrs(&self);
+        desk.set_neighbours(vec![(neighbour, Both::default())], now);
+    }
+
+    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
+        let uses = all.iter().map(cidrs).collect();
+        desk.replace_neighbours(uses, |it| matches!(it, Neighbour::ServiceCidr(_)), now);
+    }
+}
+
+fn cidrs(object: &ServiceCIDR) -> (Neighbour, Both) {
+    let spec = object.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
+    let neighbour = Neighbour::ServiceCidr(object.name_any().into());
+    (neighbour, Both::named(spec.map(String::as_str)))
 }
 
 fn version(pool: &LoadBalancerPool) -> u64 {

@@ -10,11 +10,12 @@ use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::events::{Event, EventType, Regarding};
 use svcplane_runtime::queue::Outcome;
 
+use super::super::FIELD_MANAGER;
 use super::super::condition::Change;
 use super::super::wire::BalancedService;
-use super::super::{FIELD_MANAGER, NAME};
 use super::LoadBalancers;
 use super::feed::Fed as _;
+use crate::controller::Controller;
 use crate::model::Timestamp;
 
 /// No call takes longer, whatever is left of the term.
@@ -138,7 +139,7 @@ impl LoadBalancers {
             reason: change.says.reason.as_str(),
             action: "AssignAddresses",
             note: change.says.message.clone(),
-            controller: NAME,
+            controller: Controller::LoadBalancers.event_source(),
         });
         tracing::debug!(service = %key, reason = change.says.reason.as_str(), "{}", change.says.message);
     }
