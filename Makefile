@@ -34,6 +34,9 @@ lint: ## Formatting, clippy and documentation, with warnings as errors; each cra
 handover: tools ## Hand 500 Services of 10 Pods over from kube-controller-manager and back, and count what changes (about 5 minutes)
 	@$(CARGO) test --workspace --test coexistence -- --ignored --nocapture
 
+chart-drills: tools tools-chart ## Drain, upgrade, kill and fill a cluster under the chart, with a network of its own (about 6 minutes)
+	@$(CARGO) test --workspace --test chart-network -- --include-ignored --nocapture
+
 drills: tools release-drills ## High availability drills with three replicas and with two (about 25 minutes)
 	@$(RELEASE)/drills
 
@@ -90,4 +93,4 @@ tools-chart: ## Build the real Helm 4, Helm 3 and promtool, once: only tests of 
 tools-metallb: ## Build MetalLB's real controller, once: only tests and figures of LoadBalancers need it
 	@tests/tools/build metallb
 
-.PHONY: help run build static test lint handover drills differential differential-proofs soak soak-allocators soak-loadbalancers loadbalancer-mutations bench-controllers bench-loadbalancers bench-allocators tools tools-chart tools-metallb
+.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators soak-loadbalancers loadbalancer-mutations bench-controllers bench-loadbalancers bench-allocators tools tools-chart tools-metallb

@@ -4,14 +4,15 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Endpoints, Service};
-use kube::Api;
 use kube::api::DeleteParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use svcplane_tests::admission::send;
 use svcplane_tests::chart::NAMESPACE;
 use svcplane_tests::eventually::{eventually_gone, eventually_one};
 use svcplane_tests::governed::{cluster_ip, delete, post};
 use svcplane_tests::installed::{ADVERTISED, Installed, WITHOUT_CANARY};
+use svcplane_tests::load::{Load, create_nodes};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::private_network;
 
@@ -53,6 +54,7 @@ fn a_rolling_restart_of_three_replicas_loses_no_admission() {
 }
 
 #[test]
+#[ignore = "a minute: make chart-drills"]
 fn every_node_is_drained_in_turn_within_the_budget_and_no_admission_is_lost() {
     private_network::run(
         "every_node_is_drained_in_turn_within_the_budget_and_no_admission_is_lost",
@@ -111,6 +113,7 @@ fn every_node_is_drained_in_turn_within_the_budget_and_no_admission_is_lost() {
 }
 
 #[test]
+#[ignore = "a minute: make chart-drills"]
 fn an_upgrade_from_the_version_before_and_back_loses_no_admission() {
     private_network::run(
         "an_upgrade_from_the_version_before_and_back_loses_no_admission",
@@ -296,6 +299,7 @@ fn strict_without_the_webhook_refuses_but_not_what_heals_the_cluster() {
 }
 
 #[test]
+#[ignore = "a minute: make chart-drills"]
 fn without_the_webhook_services_are_made_and_adopted() {
     private_network::run("without_the_webhook_services_are_made_and_adopted", async || {
         let rig = Installed::shared().await;
@@ -331,6 +335,7 @@ fn without_the_webhook_services_are_made_and_adopted() {
 }
 
 #[test]
+#[ignore = "a minute: make chart-drills"]
 fn a_leader_that_is_killed_is_succeeded_and_others_answer_meanwhile() {
     private_network::run(
         "a_leader_that_is_killed_is_succeeded_and_others_answer_meanwhile",
@@ -371,4 +376,47 @@ fn a_leader_that_is_killed_is_succeeded_and_others_answer_meanwhile() {
             .unwrap();
         },
     );
+}
+
+#[test]
+#[ignore = "20,000 Pods, some minutes: make chart-drills"]
+fn time_to_ready_with_2000_services_of_10_pods() {
+    private_network::run("time_to_ready_with_2000_services_of_10_pods", async || {
+        let rig = Installed::shared().await;
+        let _ = rig.helm(&["uninstall", "svcplane", "--wait", "--no-hooks"]).await;
+        let load = Load {
+            prefix: "ready",
+            namespaces: 20,
+            services: 2000,
+            pods: 10,
+        };
+        let client = rig.cluster.client();
+        create_nodes(&client).await.unwrap();
+        load.create(&client).await.unwrap();
+        let begun = Instant::now();
+        rig.release(&[]).await.unwrap();
+        println!("installed, three replicas ready and asked after {:?}", begun.elapsed());
+        let mut complete = 0;
+        while complete < load.services {
+            complete = load.complete(&client).await.unwrap();
+            assert!(begun.elapsed() < 10 * SOON, "{complete} Endpoints are complete");
+        }
+        println!("{complete} Endpoints complete after {:?}", begun.elapsed());
+        // One that comes back finds all of it stored.
+        let pod = rig.pods().await.unwrap().swap_remove(0);
+        let (name, address) = (pod.name_any(), pod.status.unwrap().pod_ip.unwrap());
+        rig.kubelet.kill(&name);
+        let ready = async || {
+            let answer = svcplane_tests::fetch::get(&format!("http://{address}:9808/readyz")).await;
+            answer.is_ok_and(|(code, _)| code == 200)
+        };
+        for (wanted, what) in [(false, "gone"), (true, "ready again")] {
+            let begun = Instant::now();
+            while ready().await != wanted {
+                assert!(begun.elapsed() < 2 * SOON, "not {what}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            println!("{what} after {:?}", begun.elapsed());
+        }
+    });
 }
