@@ -257,12 +257,12 @@ async fn the_number_of_series_does_not_grow() {
 async fn only_what_others_write_beside_the_leader_is_foreign() {
     const FLIPS: usize = 20;
     let _alone = alone().await;
-    let namespace = namespace().await;
+    let [namespace, elsewhere] = [namespace().await, namespace().await];
     let active = Svcplane::builder().lease_in(&namespace);
     let leader = start(active.clone().replica(1)).await;
     leader.wait_leader().await.unwrap();
-    let follower = start(active.clone().replica(2)).await;
-    let observer = start(active.replica(3).arg("--leader-elect-resource-name=look").observe()).await;
+    let follower = start(active.replica(2)).await;
+    let observer = start(Svcplane::builder().lease_in(&elsewhere).observe().replica(3)).await;
     observer.wait_leader().await.unwrap();
     follower.wait_ready().await.unwrap();
     namespace.workload("web", &["10.201.0.1", "10.201.0.2"]).await.unwrap();
