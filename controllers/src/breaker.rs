@@ -21,24 +21,40 @@ pub const LIMIT: usize = 3;
 /// See [`LIMIT`].
 pub const WINDOW: Duration = Duration::from_mins(1);
 
-/// A built-in controller's mark may be this old by our clock, which may differ from the apiserver's. Removing a field leaves no mark, so
-/// an old one can be the last of an object that a person has just edited.
-const RECENT: Duration = Duration::from_mins(5);
+/// Marks have whole seconds, and so has the apiserver's clock where it is read: a mark counts only if it is later than the moment from
+/// which this process may write by more than this.
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// Objects whose last mark is remembered.
 const REMEMBERED: usize = 1000;
 
-/// When a built-in controller wrote this object, if nobody but us has written it since, and not long ago.
-pub fn built_in_write(fields: &[ManagedFieldsEntry], now: Timestamp) -> Option<Timestamp> {
+/// A mark counts if it is later than this, by the apiserver's clock, which sets the marks. `now` is that clock's time, when this process
+/// has been allowed to write for so long. What was written before was not written beside us; what was written longer than [`WINDOW`] ago
+/// is no part of a fight, although it may be the last mark of an object that a person has just edited: removing a field leaves none.
+pub fn counts_after(now: Timestamp, writing_for: Duration) -> Timestamp {
+    let back = |by: Duration| now.checked_sub(by).unwrap_or(Timestamp::MIN);
+    let opened = back(writing_for).checked_add(MARGIN).unwrap_or(Timestamp::MAX);
+    opened.max(back(WINDOW))
+}
+
+/// When a built-in controller wrote this object, if that was later than `after` and nobody has written it since: neither anybody else nor we.
+pub fn built_in_write(fields: &[ManagedFieldsEntry], after: Timestamp) -> Option<Timestamp> {
     let marks = fields
         .iter()
         .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty());
-    let others = marks.filter(|entry| entry.manager.as_deref() != Some(OURS));
-    let last = others.filter_map(|entry| Some((entry.time.as_ref()?.0, entry.manager.as_deref()?)));
-    // Marks have whole seconds: within one, who was last is not known, and nobody is accused.
-    let (time, manager) = last.max_by_key(|(time, manager)| (*time, *manager != BUILT_IN))?;
-    let recent = now.duration_since(time).as_secs().unsigned_abs() <= RECENT.as_secs();
-    (manager == BUILT_IN && recent).then_some(time)
+    let marks = marks.filter_map(|entry| Some((entry.time.as_ref()?.0, entry.manager.as_deref()?)));
+    // Within one second, who was last is not known: of strangers nobody is accused, and our own answer may have come at once.
+    let (time, manager) = marks.max_by_key(|(time, manager)| (*time, rank(manager)))?;
+    (manager == BUILT_IN && time > after).then_some(time)
+}
+
+/// Who counts as last within one second.
+fn rank(manager: &str) -> u8 {
+    match manager {
+        OURS => 0,
+        BUILT_IN => 1,
+        _ => 2,
+    }
 }
 
 /// Counts revisions by built-in controllers. Each counts once, however often it is seen.
@@ -97,16 +113,31 @@ mod tests {
         }
     }
 
+    /// Ten minutes into a term.
+    fn settled() -> Timestamp {
+        counts_after(at(0), Duration::from_mins(10))
+    }
+
     #[test]
-    fn the_last_writer_but_us_is_a_built_in_controller() {
-        let table: [(&str, Vec<ManagedFieldsEntry>, Option<i64>); 9] = [
+    fn the_last_writer_is_a_built_in_controller() {
+        let table: [(&str, Vec<ManagedFieldsEntry>, Option<i64>); 11] = [
             ("nobody", vec![], None),
             ("us alone", vec![mark(OURS, -1, "")], None),
             ("it alone", vec![mark(BUILT_IN, -1, "")], Some(-1)),
             (
                 "it, and we have put it right",
                 vec![mark(BUILT_IN, -2, ""), mark(OURS, -1, "")],
-                Some(-2),
+                None,
+            ),
+            (
+                "it after us",
+                vec![mark(BUILT_IN, -1, ""), mark(OURS, -2, "")],
+                Some(-1),
+            ),
+            (
+                "it and us in one second",
+                vec![mark(BUILT_IN, -1, ""), mark(OURS, -1, "")],
+                Some(-1),
             ),
             (
                 "a person after it",
@@ -119,22 +150,50 @@ mod tests {
                 Some(-1),
             ),
             (
-                "both in one second",
+                "it and a person in one second",
                 vec![mark("kubectl-edit", -1, ""), mark(BUILT_IN, -1, "")],
                 None,
             ),
             (
-                "long ago, and then a removal that leaves no mark",
-                vec![mark(BUILT_IN, -301, "")],
+                "a minute ago, and then a removal that leaves no mark",
+                vec![mark(BUILT_IN, -60, "")],
                 None,
             ),
             ("through a subresource", vec![mark(BUILT_IN, -1, "status")], None),
         ];
         for (what, fields, want) in table {
-            assert_eq!(built_in_write(&fields, at(0)), want.map(at), "{what}");
+            assert_eq!(built_in_write(&fields, settled()), want.map(at), "{what}");
         }
-        // Its clock may be ahead of ours.
-        assert_eq!(built_in_write(&[mark(BUILT_IN, 20, "")], at(0)), Some(at(20)));
+    }
+
+    /// Whoever takes over from kube-controller-manager finds its marks on everything.
+    #[test]
+    fn what_was_written_before_we_could_is_no_fight() {
+        let written = |seconds| [mark(BUILT_IN, seconds, "")];
+        for (writing_for, seconds, counts) in [
+            (0, -30, false),
+            (0, 0, false),
+            (10, -30, false),
+            (10, -10, false),
+            // Not sure to be later.
+            (10, -8, false),
+            (10, -7, true),
+            (59, -56, true),
+            (59, -57, false),
+            (3600, -59, true),
+            (3600, -60, false),
+        ] {
+            let after = counts_after(at(0), Duration::from_secs(writing_for));
+            let found = built_in_write(&written(seconds), after);
+            assert_eq!(found.is_some(), counts, "writing for {writing_for} s, mark {seconds} s");
+        }
+        assert_eq!(
+            counts_after(at(0), Duration::MAX),
+            settled(),
+            "without an election, for ever"
+        );
+        // Of two apiservers one's clock may be ahead.
+        assert_eq!(built_in_write(&written(20), settled()), Some(at(20)));
     }
 
     #[test]

@@ -18,9 +18,19 @@ pub type Difference = (Controller, &'static str);
 pub struct Drift(Mutex<HashMap<ObjectKey, Box<[Difference]>, ahash::RandomState>>);
 
 impl Drift {
-    /// A look at `key` is over and found these. `add` hears of each change of the sums, while no other look is noted.
-    pub fn note(&self, key: &ObjectKey, found: Vec<Difference>, mut add: impl FnMut(Difference, i64)) {
+    /// A look at `key` is over and found these. `add` hears of each change of the sums, while no other look is noted. What is found when
+    /// this process no longer `leads` is not noted: [`forget`](Self::forget) has been or will be, and nobody would take it back.
+    pub fn note(
+        &self,
+        key: &ObjectKey,
+        found: Vec<Difference>,
+        leads: impl FnOnce() -> bool,
+        mut add: impl FnMut(Difference, i64),
+    ) {
         let mut known = self.0.lock();
+        if !leads() {
+            return;
+        }
         let before = if found.is_empty() {
             known.remove(key)
         } else {
@@ -64,16 +74,29 @@ mod tests {
     fn the_sums_rise_with_what_is_found_and_fall_when_it_agrees() {
         let (drift, mut sums) = (Drift::default(), Sums::new());
         let (endpoints, slice) = ((Controller::Endpoints, "labels"), (Controller::Slices, "content"));
-        drift.note(&key(1), vec![endpoints, slice, slice], add(&mut sums));
-        drift.note(&key(2), vec![slice], add(&mut sums));
+        drift.note(&key(1), vec![endpoints, slice, slice], || true, add(&mut sums));
+        drift.note(&key(2), vec![slice], || true, add(&mut sums));
         assert_eq!(sums, Sums::from([(endpoints, 1), (slice, 3)]));
-        drift.note(&key(1), vec![slice], add(&mut sums));
+        drift.note(&key(1), vec![slice], || true, add(&mut sums));
         assert_eq!(sums, Sums::from([(endpoints, 0), (slice, 2)]));
-        drift.note(&key(1), Vec::new(), add(&mut sums));
-        drift.note(&key(1), Vec::new(), add(&mut sums));
+        drift.note(&key(1), Vec::new(), || true, add(&mut sums));
+        drift.note(&key(1), Vec::new(), || true, add(&mut sums));
         assert_eq!(sums, Sums::from([(endpoints, 0), (slice, 1)]));
         drift.forget(add(&mut sums));
         assert_eq!(sums, Sums::from([(endpoints, 0), (slice, 0)]));
+    }
+
+    /// A write that was under way when the term ended fails after everything was forgotten.
+    #[test]
+    fn what_is_found_after_the_term_is_not_noted() {
+        let (drift, mut sums) = (Drift::default(), Sums::new());
+        let failed = (Controller::Endpoints, WRITE_FAILED);
+        drift.note(&key(1), vec![failed], || true, add(&mut sums));
+        drift.forget(add(&mut sums));
+        drift.note(&key(1), vec![failed], || false, add(&mut sums));
+        assert_eq!(sums, Sums::from([(failed, 0)]));
+        drift.note(&key(1), vec![failed], || true, add(&mut sums));
+        assert_eq!(sums, Sums::from([(failed, 1)]), "the next term begins from nothing");
     }
 
     fn difference() -> impl Strategy<Value = Difference> {
@@ -90,7 +113,7 @@ mod tests {
             let (drift, mut sums) = (Drift::default(), Sums::new());
             let mut last: BTreeMap<u8, Vec<Difference>> = BTreeMap::new();
             for (number, found) in looks {
-                drift.note(&key(number), found.clone(), add(&mut sums));
+                drift.note(&key(number), found.clone(), || true, add(&mut sums));
                 last.insert(number, found);
                 let mut want = Sums::new();
                 for found in last.values().flatten() {

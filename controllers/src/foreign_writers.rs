@@ -3,17 +3,21 @@
 
 use std::time::{Duration, Instant};
 
+use http::Request;
+use http::header::DATE;
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::fmt::rfc2822;
 use kube::api::ListParams;
+use kube::client::Body;
 use kube::{Api, Client};
 use svcplane_runtime::api::{Failure, Repeated, call};
 use svcplane_runtime::leader::{MODE_ANNOTATION, Standing, Term, TermHandle};
 use tokio::sync::mpsc;
 
-use crate::breaker::{Breaker, built_in_write};
+use crate::breaker::{Breaker, built_in_write, counts_after};
 use crate::controller::Controller;
 use crate::endpointslice::{MANAGED_BY_LABEL, SERVICE_NAME_LABEL};
 use crate::gate::Gate;
@@ -83,23 +87,29 @@ impl ForeignWriters {
         let (mut breaker, mut trouble) = (Breaker::default(), Repeated::default());
         // The Lease has said observe since the breaker was tripped.
         let mut obeyed = false;
+        // Since when this process may write.
+        let mut writing: Option<Instant> = None;
+        let mut holds = self.gate.holds();
         self.follow(&self.term.term(), &mut obeyed);
         loop {
+            let open = self.gate.check().is_ok();
+            writing = open.then(|| writing.unwrap_or_else(Instant::now));
             let suspect = tokio::select! {
                 suspect = self.suspects.recv() => suspect,
                 term = self.term.changed() => {
                     self.follow(&term, &mut obeyed);
                     continue;
                 }
+                _ = holds.changed() => continue,
             };
             let Some(suspect) = suspect else {
                 return std::future::pending().await;
             };
             // An observer is not concerned by who writes.
-            if self.gate.check().is_err() {
+            let Some(since) = writing.filter(|_| self.gate.check().is_ok()) else {
                 continue;
-            }
-            match self.look(&suspect, &mut breaker).await {
+            };
+            match self.look(&suspect, since, &mut breaker).await {
                 Ok(Some(whose)) => {
                     self.trip(whose).await;
                     (breaker, obeyed) = (Breaker::default(), false);
@@ -116,10 +126,19 @@ impl ForeignWriters {
         }
     }
 
-    async fn look(&self, suspect: &Suspect, breaker: &mut Breaker) -> Result<Option<Vec<Controller>>, Failure> {
-        for object in self.stored(suspect).await? {
+    /// All objects of that kind, not only the one that has changed: a deletion leaves no mark, and what a built-in controller makes in its
+    /// place has one.
+    async fn look(
+        &self,
+        suspect: &Suspect,
+        since: Instant,
+        breaker: &mut Breaker,
+    ) -> Result<Option<Vec<Controller>>, Failure> {
+        let stored = self.stored(suspect).await?;
+        let after = counts_after(server_time(&self.client).await?, since.elapsed());
+        for object in stored {
             let fields = object.managed_fields.unwrap_or_default();
-            let Some(time) = built_in_write(&fields, Timestamp::now()) else {
+            let Some(time) = built_in_write(&fields, after) else {
                 continue;
             };
             let uid = Uid::parse(object.uid.as_deref().unwrap_or_default());
@@ -159,11 +178,7 @@ impl ForeignWriters {
     async fn trip(&self, whose: Vec<Controller>) {
         self.gate.hold(|holds| holds.foreign_writer = true);
         self.metrics.foreign_writers(FoundBy::Breaker, &whose);
-        let text = format!(
-            "kube-controller-manager writes {}, as svcplane does: svcplane has stopped writing. Switch its endpoint controllers off, then take \
-             the annotation {MODE_ANNOTATION} off the Lease",
-            kinds(&whose)
-        );
+        let text = stopped(&whose, self.notes.lease.is_some());
         tracing::error!("{text}");
         self.notes.warn("ForeignWriter", text);
         let reason = Reason::ForeignWriter(whose).to_string();
@@ -192,5 +207,59 @@ impl ForeignWriters {
             _ => Vec::new(),
         };
         self.metrics.foreign_writers(FoundBy::Breaker, &shown);
+    }
+}
+
+/// What is said of it. `elected`: there is a Lease.
+fn stopped(whose: &[Controller], elected: bool) -> String {
+    let then = if elected {
+        format!("take the annotation {MODE_ANNOTATION} off the Lease")
+    } else {
+        "start svcplane again".to_owned()
+    };
+    format!(
+        "kube-controller-manager writes {}, as svcplane does: svcplane has stopped writing. Switch its endpoint controllers off, then {then}",
+        kinds(whose)
+    )
+}
+
+/// The apiserver's clock, in whole seconds: the head `Date` of an answer that anybody may ask for.
+async fn server_time(client: &Client) -> Result<Timestamp, Failure> {
+    let request = Request::get("/version").body(Body::empty());
+    let request = request.map_err(|error| Failure::from(&kube::Error::HttpError(error)))?;
+    let answer = call(CALL_LIMIT, client.send(request)).await?;
+    let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
+    date.and_then(of_date)
+        .ok_or_else(|| Failure::Garbled("no Date in its head".to_owned()))
+}
+
+fn of_date(date: &str) -> Option<Timestamp> {
+    rfc2822::parse(date).ok().map(|time| time.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_read_as_servers_write_it() {
+        let time = of_date("Wed, 02 Dec 2026 00:54:28 GMT");
+        assert_eq!(time, "2026-12-02T00:54:28Z".parse().ok());
+        assert_eq!(of_date("yesterday"), None);
+    }
+
+    #[test]
+    fn it_says_what_lets_it_write_again() {
+        let whose = [Controller::Endpoints, Controller::Slices];
+        for (elected, want) in [
+            (true, "then take the annotation svcplane.io/mode off the Lease"),
+            (false, "then start svcplane again"),
+        ] {
+            let text = stopped(&whose, elected);
+            assert!(
+                text.starts_with("kube-controller-manager writes Endpoints,EndpointSlice,") && text.ends_with(want),
+                "{text}"
+            );
+        }
     }
 }

@@ -13,8 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use self::obeyed::{Obedience, WRITES_END};
 use crate::args::HandbackArgs;
-use crate::canary::{Probe, RESULT_ANNOTATION};
-use crate::controller::Controller;
+use crate::canary::{Found, Probe, RESULT_ANNOTATION};
 use crate::orders::{REASON_ANNOTATION, Reason, kinds};
 use crate::start;
 
@@ -34,10 +33,13 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
     if args.check {
         return check(&client, &lease).await;
     }
+    let running = args.controllers.of_endpoints();
     let probe = args
         .canary
         .clone()
-        .map(|canary| Probe::new(client.clone(), canary, &Controller::OF_ENDPOINTS));
+        .map(|canary| Probe::new(client.clone(), canary, &running))
+        // Mirrors do not show by it.
+        .filter(|probe| !probe.whose().is_empty());
     if let Some(probe) = &probe {
         // Before anything is changed.
         probe.check().await?;
@@ -67,11 +69,16 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
         ));
     };
     probe.clear().await?;
-    say("Now start kube-controller-manager with its endpoint controllers; waiting for them.");
-    wait_alive(&probe, args.timeout).await?;
-    Ok(format!(
-        "kube-controller-manager keeps Endpoints and EndpointSlices again.\n{remove}"
-    ))
+    let bait = probe.lay().await;
+    let bait = bait.map_err(|failure| format!("cannot use canary {}: {failure}", probe.canary()))?;
+    let names: Vec<&str> = probe.whose().iter().map(|it| it.as_str()).collect();
+    say(&format!(
+        "Now start kube-controller-manager with its endpoint controllers; waiting for {}.",
+        names.join(" and ")
+    ));
+    wait_alive(&probe, bait.as_ref(), args.timeout).await?;
+    let again = kinds(probe.whose());
+    Ok(format!("kube-controller-manager keeps {again} again.\n{remove}"))
 }
 
 async fn cancel(client: &Client, lease: &LeaseName) -> Result<String, String> {
@@ -152,8 +159,8 @@ async fn wait_obeyed(client: &Client, lease: &LeaseName, noted: &SeenLease, time
     Ok(())
 }
 
-async fn wait_alive(probe: &Probe, timeout: Duration) -> Result<(), String> {
-    let (started, mut missing) = (Instant::now(), vec![Controller::Endpoints, Controller::Slices]);
+async fn wait_alive(probe: &Probe, bait: Option<&Found>, timeout: Duration) -> Result<(), String> {
+    let (started, mut missing) = (Instant::now(), probe.whose().to_vec());
     while !missing.is_empty() {
         if started.elapsed() >= timeout {
             return Err(format!(
@@ -163,7 +170,7 @@ async fn wait_alive(probe: &Probe, timeout: Duration) -> Result<(), String> {
             ));
         }
         sleep(PAUSE).await;
-        let alive = probe.alive().await;
+        let alive = probe.alive(bait).await;
         let alive = alive.map_err(|failure| format!("cannot look at canary {}: {failure}", probe.canary()))?;
         missing.retain(|controller| !alive.contains(controller));
     }

@@ -86,7 +86,7 @@ impl ControllerMetrics {
             )?,
             foreign: counter(
                 "svcplane_foreign_changes_total",
-                "Changes by somebody else of Endpoints and EndpointSlices that svcplane keeps.",
+                "Changes by somebody else of Endpoints and EndpointSlices that svcplane keeps, seen while it may write.",
                 &["controller"],
             )?,
             syncs: counter(

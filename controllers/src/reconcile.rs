@@ -21,14 +21,14 @@ use svcplane_runtime::api::Failure;
 use svcplane_runtime::events::{EventSink, Regarding};
 use svcplane_runtime::queue::{Lane, Outcome, Queue};
 
-use crate::contention::Contention;
+use crate::contention::{Contention, Patience};
 use crate::controller::Controller;
 use crate::drift::Drift;
 use crate::endpoints::TriggerTracker;
 use crate::endpointslice::Matched;
 use crate::first_look::FirstLook;
 use crate::foreign_writers::Suspects;
-use crate::gate::{Closed, Gate, Mode};
+use crate::gate::{Closed, Gate};
 use crate::index::{Affected, Cause, Index, PodChange, PodChanges, Snapshot};
 use crate::metrics::ControllerMetrics;
 use crate::model::{ObjectKey, Service, Timestamp, Uid};
@@ -131,6 +131,7 @@ impl Reconciler {
     /// Forgets what syncs have noted: it grows stale while others lead, and to the next term every Service is new.
     pub fn forget(&self) {
         *self.trigger.lock() = TriggerTracker::default();
+        *self.contention.lock() = Contention::default();
         self.drift
             .forget(|difference, by| self.desk.metrics.drift(difference, by));
         self.look_at_everything();
@@ -167,14 +168,14 @@ impl Reconciler {
 
     /// How long somebody else's change stands before it is put right.
     fn patience(&self, controller: Controller, key: &ObjectKey) -> Duration {
-        self.desk.metrics.foreign_change(controller);
-        if self.desk.gate.mode() == Mode::Observe {
-            // Others are to write, and nobody is fought.
+        if self.desk.gate.check().is_err() {
+            // Others are to write, the leader among them, and nobody is fought.
             return Duration::ZERO;
         }
+        self.desk.metrics.foreign_change(controller);
         self.suspects.add(controller, key);
-        let wait = self.contention.lock().note(key, Instant::now());
-        if wait >= Duration::from_secs(1) {
+        let Patience { wait, is_new } = self.contention.lock().note(key, Instant::now());
+        if is_new && wait >= Duration::from_secs(1) {
             tracing::warn!(
                 service = %key, ?wait, controller = controller.as_str(),
                 "changed by somebody else again and again: looked at after a wait"
@@ -230,6 +231,8 @@ impl Reconciler {
 
     /// Takes from the index what has to be gone through: where little has changed, little.
     fn look(&self, key: &ObjectKey) -> Look {
+        // A change from now on is one that this look may not see.
+        self.contention.lock().looked_at(key);
         let mut index = self.desk.index.lock();
         let changes = index.take_changes(key);
         let changes = changes.filter(|changes| changes.service.is_followed());
@@ -322,8 +325,10 @@ impl Reconciler {
             }
             drift.extend(differences.iter().map(|reason| (controller, *reason)));
         }
-        self.drift
-            .note(key, drift, |difference, by| self.desk.metrics.drift(difference, by));
+        let leads = || self.desk.gate.check() != Err(Closed::NotLeading);
+        self.drift.note(key, drift, leads, |difference, by| {
+            self.desk.metrics.drift(difference, by);
+        });
         if let Some(summary) = self.first_look.note(key, planned) {
             tracing::info!("{summary}");
         }

@@ -105,6 +105,36 @@ fn every_alert_has_a_runbook() {
     assert_eq!(headings.len(), alerts.len(), "a runbook without an alert");
 }
 
+/// Two writers must not meet, and endpoints must not freeze.
+#[test]
+fn whoever_removes_it_is_told_to_hand_back_first() {
+    let section = RUNBOOKS
+        .split("## ")
+        .find(|it| it.starts_with("Install, upgrade, remove"));
+    let notes = include_str!("../../charts/svcplane/templates/NOTES.txt");
+    for (text, steps) in [
+        (
+            section.unwrap(),
+            [
+                "svcplane handback",
+                "switch the built-in controllers on",
+                "remove the release",
+            ],
+        ),
+        (
+            notes,
+            [
+                "svcplane handback",
+                "switch kube-controller-manager's endpoint controllers on again",
+                "helm uninstall",
+            ],
+        ),
+    ] {
+        let places = steps.map(|step| text.find(step).unwrap_or_else(|| panic!("{step}: {text}")));
+        assert!(places.is_sorted(), "{steps:?} {places:?}");
+    }
+}
+
 /// Series and their values, as promtool reads them.
 type Series = Vec<(String, &'static str)>;
 
@@ -158,14 +188,9 @@ fn firing() -> Vec<(&'static str, Series, u32)> {
         ),
         (
             "SvcplaneForeignWriter",
-            one("svcplane_foreign_changes_total", controller, "0+3x60"),
-            30,
-        ),
-        (
-            "SvcplaneStopped",
             one(
                 "svcplane_foreign_writer",
-                r#"kind="Endpoints", found_by="canary""#,
+                r#"kind="Endpoints", found_by="breaker""#,
                 "1x60",
             ),
             5,
@@ -337,7 +362,18 @@ fn every_alert_fires_when_it_should_and_none_when_all_is_well() {
         (
             "svcplane_foreign_changes_total",
             r#"controller="endpoints-controller""#,
-            "5x60",
+            "0+20x60",
+        ),
+        (
+            "svcplane_foreign_writer",
+            r#"kind="Endpoints", found_by="breaker""#,
+            "0x60",
+        ),
+        // An observer sees each change before kube-controller-manager has followed.
+        (
+            "svcplane_drift",
+            r#"kind="Endpoints", reason="subsets""#,
+            "1 0 2x13 0 1x13 0 0 3x13 0x60",
         ),
     ]
     .into_iter()
@@ -348,7 +384,10 @@ fn every_alert_fires_when_it_should_and_none_when_all_is_well() {
     .collect();
     tests.push(
         json!({"interval": "1m", "name": "all is well", "input_series": input(&well),
-        "promql_expr_test": [{"expr": "count(ALERTS)", "eval_time": "50m", "exp_samples": []}]}),
+        "promql_expr_test": [
+            {"expr": "count(ALERTS)", "eval_time": "50m", "exp_samples": []},
+            {"expr": "count(count_over_time(ALERTS{alertstate=\"firing\"}[1h]))", "eval_time": "50m", "exp_samples": []},
+        ]}),
     );
     let file = json!({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests});
     fs::write(path("tests.yaml"), file.to_string()).unwrap();

@@ -15,6 +15,7 @@ use svcplane_tests::eventually::{eventually, eventually_one, never_changes};
 use svcplane_tests::lease;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::service;
+use svcplane_tests::proxy::Match;
 use svcplane_tests::slices;
 use svcplane_tests::svcplane::{Builder, Replica, Svcplane, alone};
 use tokio::process::Command;
@@ -28,11 +29,16 @@ const PODS: usize = 4;
 
 /// kube-controller-manager with the controllers that svcplane replaces, as on most clusters.
 async fn start_built_ins(cluster: &Cluster) {
-    let all = [&CONTROLLERS[..], &ENDPOINT_CONTROLLERS[..]].concat();
+    start_some(cluster, &ENDPOINT_CONTROLLERS, &[]).await;
+}
+
+/// The same, with these of them and further flags.
+async fn start_some(cluster: &Cluster, controllers: &[&str], flags: &[&str]) {
+    let all = [&CONTROLLERS[..], controllers].concat();
     // A test that failed may have left one.
     cluster.stop_controller_manager().await.unwrap();
     cluster
-        .start_controller_manager_as("admin", &all, &UNTHROTTLED)
+        .start_controller_manager_as("admin", &all, &[&UNTHROTTLED[..], flags].concat())
         .await
         .unwrap();
 }
@@ -273,7 +279,13 @@ async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     wait_mode(&first, "active", SOON).await;
     namespace.set_pod_ready("web0-0", true).await.unwrap();
     becomes(&namespace, 0, PODS, true).await;
-    wait_note(&namespace, "svcplane.io/canary-result", "passed ", "Z").await;
+    wait_note(
+        &namespace,
+        "svcplane.io/canary-result",
+        "passed ",
+        "Z of Endpoints,EndpointSlice",
+    )
+    .await;
     let left = namespace.endpoints().get_opt("canary").await.unwrap();
     assert!(left.is_none(), "svcplane makes nothing for it: {left:?}");
 
@@ -288,6 +300,104 @@ async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     // They come back while it leads.
     start_built_ins(cluster).await;
     wait_mode(&second, "observe", SOON).await;
+    cluster.stop_controller_manager().await.unwrap();
+}
+
+/// The marks of kube-controller-manager stay on what it made, as does its time: they are no sign that it lives.
+#[tokio::test]
+async fn what_was_written_before_svcplane_began_is_no_fight() {
+    const ONE_EACH: &str = "--max-endpoints-per-slice=1";
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    start_some(cluster, &ENDPOINT_CONTROLLERS, &[ONE_EACH]).await;
+    workloads(&namespace, 1, 5).await;
+    let five = |all: &[EndpointSlice]| {
+        let listed: usize = all.iter().map(|it| slices::endpoints(it).len()).sum();
+        (all.len() == 5 && listed == 5)
+            .then_some(())
+            .ok_or_else(|| format!("{listed} endpoints in {} slices", all.len()))
+    };
+    eventually("five slices", SOON, &namespace.slices(), "", five)
+        .await
+        .unwrap();
+    becomes(&namespace, 0, 5, true).await;
+    cluster.settled(Duration::from_secs(2), SOON).await.unwrap();
+    cluster.stop_controller_manager().await.unwrap();
+
+    let replica = Replica::start(cluster, active(&namespace).arg(ONE_EACH)).await.unwrap();
+    wait_mode(&replica, "active", SOON).await;
+    replica.wait_idle().await.unwrap();
+    let slices = namespace.slices();
+    let first = slices.list(&Default::default()).await.unwrap().items.remove(0);
+    slices
+        .delete(first.metadata.name.as_ref().unwrap(), &Default::default())
+        .await
+        .unwrap();
+    // The breaker asks for the time last, and then decides.
+    let looked = Match::any().when(|request| request.path == "/version");
+    let looks = replica.proxy().wait_requests(&looked, SOON, |all| all.len() > 1);
+    looks.await.unwrap();
+    eventually("five slices", SOON, &slices, "", five).await.unwrap();
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    becomes(&namespace, 0, 5, false).await;
+    wait_mode(&replica, "active", Duration::ZERO).await;
+    let page = replica.metrics().await.unwrap();
+    assert!(page.sum("svcplane_foreign_writer", &[]).abs() < 0.1);
+    assert!(page.sum("svcplane_foreign_changes_total", &[]) > 0.5, "it was counted");
+}
+
+/// endpointslice-controller misses a slice only if this very process of it has made or written it.
+#[tokio::test]
+async fn a_built_in_controller_that_found_everything_made_is_seen_by_the_canary_and_handed_back_to() {
+    const SLICES_ONLY: &str = "--controllers=endpointslice-controller";
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let namespace = create_namespace(cluster).await;
+    let canary = format!("--canary={}", create_canary(&namespace).await);
+    let of_canary = |slice: &&EndpointSlice| {
+        let labels = slice.metadata.labels.as_ref();
+        labels.and_then(|all| all.get(slices::SERVICE_NAME)).map(String::as_str) == Some("canary")
+    };
+    let placeholder = |all: &[EndpointSlice]| {
+        let found = all.iter().filter(of_canary).count();
+        (found == 1).then_some(()).ok_or_else(|| format!("{found} slices"))
+    };
+    let there = async || {
+        eventually("its slice", SOON, &namespace.slices(), "", placeholder)
+            .await
+            .unwrap();
+    };
+    start_some(cluster, &ENDPOINT_CONTROLLERS[1..2], &[]).await;
+    there().await;
+    start_some(cluster, &ENDPOINT_CONTROLLERS[1..2], &[]).await;
+    // It has looked at all that there was.
+    workloads(&namespace, 1, PODS).await;
+    let one = |all: &[EndpointSlice]| {
+        let full = all.iter().any(|it| slices::endpoints(it).len() == PODS);
+        full.then_some(()).ok_or_else(|| "not followed".to_owned())
+    };
+    eventually("the second process", SOON, &namespace.slices(), "", one)
+        .await
+        .unwrap();
+    there().await;
+
+    let replica = active(&namespace).arg(&canary).arg(SLICES_ONLY);
+    let replica = Replica::start(cluster, replica).await.unwrap();
+    let failed = "EndpointSlice of EndpointSlice";
+    wait_note(&namespace, "svcplane.io/canary-result", "failed ", failed).await;
+    wait_mode(&replica, "observe", SOON).await;
+    let labels = [("found_by", "canary"), ("kind", "EndpointSlice")];
+    assert!(replica.metrics().await.unwrap().sum("svcplane_foreign_writer", &labels) > 0.5);
+
+    // endpoints-controller is off by choice, here and there: only the other one is waited for.
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let order = ["handback", "--timeout=1m", canary.as_str(), SLICES_ONLY];
+    let (code, words, errors) = run(cluster, &[&order[..], &place].concat()).await;
+    assert!(
+        code == 0 && words.contains("keeps EndpointSlice again"),
+        "{code} {words} {errors}"
+    );
     cluster.stop_controller_manager().await.unwrap();
 }
 
@@ -449,7 +559,7 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
     let output = handback.await.unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(
-        String::from_utf8_lossy(&output.stdout).contains("keeps Endpoints and EndpointSlices again"),
+        String::from_utf8_lossy(&output.stdout).contains("keeps Endpoints,EndpointSlice again"),
         "{output:?}"
     );
     let (code, words, _) = run(cluster, &check).await;

@@ -251,3 +251,49 @@ async fn the_number_of_series_does_not_grow() {
         assert!(!page.contains(secret), "{secret} is in the metrics");
     }
 }
+
+/// What the leader writes is no change by somebody else to its followers, and nothing is to an observer.
+#[tokio::test]
+async fn only_what_others_write_beside_the_leader_is_foreign() {
+    const FLIPS: usize = 20;
+    let _alone = alone().await;
+    let namespace = namespace().await;
+    let active = Svcplane::builder().lease_in(&namespace);
+    let leader = start(active.clone().replica(1)).await;
+    leader.wait_leader().await.unwrap();
+    let follower = start(active.clone().replica(2)).await;
+    let observer = start(active.replica(3).arg("--leader-elect-resource-name=look").observe()).await;
+    observer.wait_leader().await.unwrap();
+    follower.wait_ready().await.unwrap();
+    namespace.workload("web", &["10.201.0.1", "10.201.0.2"]).await.unwrap();
+    let flip = async |ready: bool| {
+        namespace.set_pod_ready("web-0", ready).await.unwrap();
+        let line = if ready {
+            "10.201.0.1 10.201.0.2 -> :8080/TCP"
+        } else {
+            "10.201.0.2 !10.201.0.1 -> :8080/TCP"
+        };
+        namespace.endpoints_become("web", &[line]).await.unwrap();
+    };
+    for number in 0..FLIPS {
+        flip(number % 2 == 1).await;
+    }
+    let foreign = async |replica: &Replica| {
+        replica.wait_informed(&cluster::shared().client()).await.unwrap();
+        let page = replica.metrics().await.unwrap();
+        page.sum("svcplane_foreign_changes_total", &[])
+    };
+    let counted = [&leader, &follower, &observer].map(foreign);
+    assert_eq!(futures::future::join_all(counted).await, [0.0, 0.0, 0.0]);
+    // And what somebody else writes is counted by the one that puts it right.
+    namespace
+        .endpoints()
+        .delete("web", &DeleteParams::default())
+        .await
+        .unwrap();
+    flip(false).await;
+    let one = leader.wait_metric("svcplane_foreign_changes_total", &[], SOON, |it| it > 0.5);
+    one.await.unwrap();
+    let counted = [&follower, &observer].map(foreign);
+    assert_eq!(futures::future::join_all(counted).await, [0.0, 0.0]);
+}

@@ -24,6 +24,9 @@ pub use pulse::Pulse;
 /// How long the server keeps a watch open, and (5 s later) how soon a watch that died without a sign is noticed.
 pub const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// A watch that ends no more than this before its time has used it up.
+const ENDS_EARLY: Duration = Duration::from_secs(5);
+
 /// While the first state comes in, this long without an object is a stalled list.
 const LIST_STALL: Duration = Duration::from_secs(70);
 
@@ -90,7 +93,7 @@ pub struct WentBack {
 pub async fn run<K>(
     resource: &'static str,
     api: Api<K>,
-    selection: Selection,
+    mut selection: Selection,
     metrics: WatchMetrics,
     ready: Readiness,
     pulse: Pulse,
@@ -111,6 +114,8 @@ where
     loop {
         let mut stream = Box::pin(watcher::watcher(api.clone(), config(&selection)));
         let mut listing = true;
+        // Since when a first state comes in.
+        let mut begun: Option<tokio::time::Instant> = None;
         loop {
             let next = if listing {
                 match tokio::time::timeout(LIST_STALL, stream.try_next()).await {
@@ -127,16 +132,33 @@ where
                 stream.try_next().await
             };
             match next {
+                // A streaming list has ended before its last object, which kube takes for no error.
+                Ok(Some(Event::Init)) if let Some(begun) = begun => {
+                    trouble.note(&Failure::Unreachable(
+                        "the list ended before it was complete".to_owned(),
+                    ));
+                    // It takes longer than a watch may last. Each page has a time of its own.
+                    if begun.elapsed() + ENDS_EARLY >= WATCH_TIMEOUT {
+                        selection.style = ListStyle::Paged;
+                        tracing::warn!(
+                            resource,
+                            "listed in pages from now on: in one stream it takes longer than {WATCH_TIMEOUT:?}"
+                        );
+                    }
+                    tokio::time::sleep(backoff.next(Instant::now(), rand::random())).await;
+                    break;
+                }
                 Ok(Some(event)) => {
                     match &event {
                         Event::Init => {
+                            begun = Some(tokio::time::Instant::now());
                             listing = true;
                             if ready.is_raised() {
                                 metrics.relists.inc();
                             }
                         }
                         Event::InitDone => {
-                            listing = false;
+                            (listing, begun) = (false, None);
                             tracing::debug!(resource, "complete");
                         }
                         Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
@@ -156,6 +178,7 @@ where
                 }
                 Ok(None) => break,
                 Err(error) => {
+                    begun = None;
                     let expired = is_expired(&error);
                     // kube goes on with the next event, as if there had been none: only a list still knows what it said.
                     let missed = is_unreadable(&error);
@@ -309,6 +332,8 @@ pub enum WatchList {
 #[cfg(test)]
 mod tests {
     use http::{Request, Response};
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+    use hyper::body::Frame;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Client;
     use kube::client::Body;
@@ -417,6 +442,79 @@ mod tests {
             first = first => first,
         };
         assert_eq!(first, ["list", "list", "event"]);
+    }
+
+    /// A server that needs three minutes for all objects in one stream, and ends a watch when its `timeoutSeconds` are over.
+    #[tokio::test(start_paused = true)]
+    async fn a_streaming_list_that_takes_longer_than_a_watch_is_told_of_and_comes_in_pages() {
+        let asked = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let noted = std::sync::Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let item = |number: u64| {
+                let meta = json!({"name": number.to_string(), "namespace": "marsh", "resourceVersion": "7"});
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+            };
+            let is_stream = query.contains("sendInitialEvents=true");
+            let is_watch = query.contains("watch=true");
+            noted.lock().push(if is_stream {
+                "stream"
+            } else if is_watch {
+                "watch"
+            } else {
+                "page"
+            });
+            let body = if is_watch {
+                // One object every 20 s, until the time is over.
+                let frames = futures::stream::unfold(0, move |number| async move {
+                    if number == 3 {
+                        return None;
+                    }
+                    tokio::time::sleep(Duration::from_secs(20)).await;
+                    let line = format!("{}\n", json!({"type": "ADDED", "object": item(number)}));
+                    let frame = Frame::data(line.into_bytes().into());
+                    Some((Ok::<_, std::io::Error>(frame), number + 1))
+                });
+                StreamBody::new(frames).boxed_unsync()
+            } else {
+                let list = json!({"resourceVersion": "7"});
+                let page = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": list, "items": [item(0)]});
+                Full::new(page.to_string().into_bytes().into())
+                    .map_err(std::io::Error::other)
+                    .boxed_unsync()
+            };
+            std::future::ready(Ok::<_, std::io::Error>(Response::new(body)))
+        });
+        let api: Api<ConfigMap> = Api::all(Client::new(service, "marsh"));
+        let build = BuildInfo {
+            version: "0",
+            kubernetes: "0",
+        };
+        let metrics = Metrics::new(Registry::new(), build).unwrap().watch("configmaps");
+        let errors = metrics.errors.clone();
+        let ready = Readiness::new("configmaps");
+        let selection = Selection::all(ListStyle::Streaming);
+        let run = run(
+            "configmaps",
+            api,
+            selection,
+            metrics,
+            ready.clone(),
+            Pulse::default(),
+            |_| {},
+        );
+        let ended = tokio::select! {
+            ended = run => Some(ended),
+            () = ready.raised() => None,
+            () = tokio::time::sleep(Duration::from_mins(10)) => None,
+        };
+        assert!(ended.is_none() && ready.is_raised(), "{asked:?}");
+        assert_eq!(
+            *asked.lock(),
+            ["stream", "stream", "page"],
+            "the second is over as soon as it is seen to be one"
+        );
+        assert_eq!(errors.get(), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use clap::Args;
 use svcplane_runtime::args::{dns_label, dns_subdomain, duration};
 use svcplane_runtime::leader::LeaseName;
 
+use super::Controllers;
 use super::explain::whole_service;
 use crate::model::ObjectKey;
 
@@ -24,6 +25,10 @@ pub struct HandbackArgs {
     /// The canary of svcplane run: waits until kube-controller-manager has made something for it
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service)]
     pub canary: Option<ObjectKey>,
+
+    /// As svcplane run has it: only kube-controller-manager's own of these are waited for
+    #[arg(long, value_name = "NAME,…", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Controllers,
 
     /// How long to wait for each step
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration, allow_hyphen_values = true)]

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use svcplane_runtime::api::{Failure, call};
@@ -38,8 +38,8 @@ pub struct Probe {
 }
 
 /// What was made for the canary.
-#[derive(Debug)]
-struct Found {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
     whose: Controller,
     key: ObjectKey,
     version: Version,
@@ -75,20 +75,64 @@ impl Probe {
         &self.canary
     }
 
+    /// Whose counterparts it asks after.
+    pub fn whose(&self) -> &[Controller] {
+        &self.whose
+    }
+
     /// Takes away what earlier lives have left, and waits for new. The error says in one line what must be put right.
     pub async fn run(&self) -> Result<Verdict, String> {
         self.check().await?;
         self.clear().await?;
-        let (started, cannot) = (Instant::now(), |failure| self.cannot(&failure));
-        let mut alive = BTreeSet::new();
-        while started.elapsed() < WAIT && alive.len() < self.whose.len() {
-            tokio::time::sleep(PAUSE).await;
-            alive.extend(self.alive().await.map_err(cannot)?);
+        let cannot = |failure| self.cannot(&failure);
+        let bait = self.lay().await.map_err(cannot)?;
+        let alive = self.watch(bait.as_ref()).await;
+        if let Some(bait) = &bait {
+            self.remove(bait).await.map_err(cannot)?;
         }
         Ok(Verdict {
             time: Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH),
-            alive: alive.into_iter().collect(),
+            alive: alive.map_err(cannot)?.into_iter().collect(),
+            asked: self.whose.clone(),
         })
+    }
+
+    async fn watch(&self, bait: Option<&Found>) -> Result<BTreeSet<Controller>, Failure> {
+        let (started, mut alive) = (Instant::now(), BTreeSet::new());
+        while started.elapsed() < WAIT && alive.len() < self.whose.len() {
+            tokio::time::sleep(PAUSE).await;
+            alive.extend(self.alive(bait).await?);
+        }
+        Ok(alive)
+    }
+
+    /// Makes a slice that the canary should not have. endpointslice-controller misses slices only if this very process of it has made them,
+    /// but whoever adds one in its name has it look at the Service: it takes this one away or writes another.
+    pub async fn lay(&self) -> Result<Option<Found>, Failure> {
+        if !self.whose.contains(&Controller::Slices) {
+            return Ok(None);
+        }
+        let slices: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &self.canary.namespace);
+        let labels = [
+            (SERVICE_NAME_LABEL, &*self.canary.name),
+            (MANAGED_BY_LABEL, Manager::Selector.as_str()),
+        ];
+        let bait = EndpointSlice {
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{}-", self.canary.name)),
+                labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+                ..ObjectMeta::default()
+            },
+            address_type: "IPv4".to_owned(),
+            // A port without a number and without endpoints: nobody can take it for more than it is.
+            ports: Some(vec![EndpointPort {
+                name: Some("canary".to_owned()),
+                ..EndpointPort::default()
+            }]),
+            endpoints: Some(Vec::new()),
+        };
+        let made = call(CALL_LIMIT, slices.create(&PostParams::default(), &bait)).await?;
+        Ok(Some(Found::new(Controller::Slices, &made.metadata)))
     }
 
     /// Takes away what was made for the canary so far. The error is one line.
@@ -104,9 +148,9 @@ impl Probe {
         format!("cannot probe by canary {}: {failure}", self.canary)
     }
 
-    /// Whose counterparts have made something, now or earlier.
-    pub async fn alive(&self) -> Result<BTreeSet<Controller>, Failure> {
-        Ok(self.look().await?.into_iter().map(|found| found.whose).collect())
+    /// Whose counterparts have made something, now or earlier, or have touched the bait.
+    pub async fn alive(&self, bait: Option<&Found>) -> Result<BTreeSet<Controller>, Failure> {
+        Ok(signs(self.look().await?, bait))
     }
 
     /// Whether the Service is one by which anything can be told. The error says what would be right.
@@ -178,6 +222,69 @@ impl Probe {
     }
 }
 
+/// Of whom this tells.
+fn signs(found: Vec<Found>, bait: Option<&Found>) -> BTreeSet<Controller> {
+    let untouched = bait.is_none_or(|bait| found.contains(bait));
+    let bait_gone = (!untouched).then_some(Controller::Slices);
+    let others = found.into_iter().filter(|it| Some(it) != bait);
+    others.map(|it| it.whose).chain(bait_gone).collect()
+}
+
 fn needed() -> String {
     format!("it must be a Service with the label {CANARY_LABEL}, clusterIP None and a selector that matches no Pod")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(whose: Controller, name: &str, revision: &str) -> Found {
+        Found {
+            whose,
+            key: ObjectKey::new("svcplane", name),
+            version: Version {
+                uid: Uid::parse(name),
+                revision: Revision::parse(revision),
+            },
+        }
+    }
+
+    #[test]
+    fn a_bait_that_stays_as_it_is_is_no_sign_of_life() {
+        let slice = |name, revision| found(Controller::Slices, name, revision);
+        let endpoints = || found(Controller::Endpoints, "canary", "9");
+        let bait = || slice("bait", "5");
+        let table = [
+            ("nothing", vec![], None, vec![]),
+            (
+                "a slice",
+                vec![slice("placeholder", "6")],
+                None,
+                vec![Controller::Slices],
+            ),
+            ("the bait alone", vec![bait()], Some(bait()), vec![]),
+            ("the bait is gone", vec![], Some(bait()), vec![Controller::Slices]),
+            (
+                "the bait was written",
+                vec![slice("bait", "6")],
+                Some(bait()),
+                vec![Controller::Slices],
+            ),
+            (
+                "a slice beside it",
+                vec![slice("placeholder", "6"), bait()],
+                Some(bait()),
+                vec![Controller::Slices],
+            ),
+            (
+                "Endpoints beside it",
+                vec![endpoints(), bait()],
+                Some(bait()),
+                vec![Controller::Endpoints],
+            ),
+        ];
+        for (what, found, bait, want) in table {
+            assert_eq!(signs(found, bait.as_ref()), want.into_iter().collect(), "{what}");
+        }
+    }
 }

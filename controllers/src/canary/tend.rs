@@ -51,7 +51,7 @@ impl Tended {
             .notes
             .get(RESULT_ANNOTATION)
             .and_then(|text| Verdict::noted(text));
-        let mut verdict = noted.filter(|verdict| verdict.holds(Timestamp::now()));
+        let mut verdict = noted.filter(|verdict| verdict.holds(Timestamp::now(), self.probe.whose()));
         self.show(verdict.as_ref());
         let mut said = None;
         while self.term.check(Instant::now()).is_ok() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::namespace::Namespace;
 use super::overlay::{DeleteEnd, Finished, Seen, Stored, WriteEnd};
 use super::{Affected, Cause, Epoch};
+use crate::controller::Controller;
 use crate::model::{Revision, Slice, Uid};
 
 impl Stored for Slice {
@@ -39,21 +40,34 @@ impl Namespace {
         let Some(slice) = self.slices.get(&name) else { return };
         let (after, whose) = (Arc::clone(&slice.content.service), slice.content.manager.into());
         self.file_slice(&name, before.as_ref(), &after);
-        let cause = match seen {
+        let foreign = match seen {
             Seen::Nothing => return,
             Seen::Disturbed
             | Seen::Appeared {
                 expected: false,
                 replaces: true,
-            } => Cause::Foreign(whose),
+            } => true,
             Seen::Appeared { expected: true, .. } if self.services.contains_key(&after) => return,
             // It may have come too late: its Service went while the create was under way.
-            Seen::Found | Seen::Appeared { .. } => Cause::Service,
+            Seen::Found | Seen::Appeared { .. } => false,
         };
-        if let Some(before) = before.filter(|before| *before != after) {
-            self.affect(&before, cause, affected);
+        let before = before.filter(|before| *before != after);
+        for service in before.iter().chain([&after]) {
+            let cause = if foreign {
+                self.disturbed_slice(service, whose)
+            } else {
+                Cause::Service
+            };
+            self.affect(service, cause, affected);
         }
-        self.affect(&after, cause, affected);
+    }
+
+    /// Somebody else has changed or deleted a slice of this Service. Where we keep none, they are his to change, as often as he likes.
+    fn disturbed_slice(&self, service: &str, whose: Controller) -> Cause {
+        match self.services.get(service) {
+            Some(entry) if whose == Controller::Mirroring || entry.service.is_followed() => Cause::Foreign(whose),
+            _ => Cause::Service,
+        }
     }
 
     fn service_of(&self, slice: &str) -> Option<Arc<str>> {
@@ -86,11 +100,10 @@ impl Namespace {
         };
         self.unfile_slice(name, &slice.content.service);
         // One that was to go has not been disturbed, and nobody disturbs a Service that is gone: its slices go with it.
-        let ours = self.going.remove(name) || !self.services.contains_key(&slice.content.service);
-        let cause = if ours {
+        let cause = if self.going.remove(name) {
             Cause::Service
         } else {
-            Cause::Foreign(slice.content.manager.into())
+            self.disturbed_slice(&slice.content.service, slice.content.manager.into())
         };
         self.affect(&slice.content.service, cause, affected);
     }

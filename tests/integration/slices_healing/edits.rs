@@ -1,10 +1,14 @@
 //! Slices of ours that somebody edits, takes away or deletes.
 
+use std::time::Duration;
+
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use svcplane_tests::eventually::eventually_gone;
+use svcplane_tests::objects::{create_pods, pod, service};
 use svcplane_tests::slices::{MANAGED_BY, SERVICE_NAME};
+use tokio::time::{Instant, interval};
 
 use super::rig::{DEADLINE, OURS, RIGHT, heals, namespace, patch, served};
 
@@ -157,6 +161,37 @@ async fn deleted_slices_come_back() {
     let of_web = kube::api::ListParams::default().labels(&format!("{SERVICE_NAME}=plover"));
     slices.delete_collection(&params, &of_web).await.unwrap();
     heals(&namespace, "all deleted", "plover", &right).await;
+}
+
+/// Whoever deletes many slices of one Service, one by one, is nobody who fights: `kubectl delete` does it so.
+#[tokio::test]
+async fn many_that_are_deleted_one_by_one_are_back_soon_after_the_last() {
+    const SLICES: u16 = 30;
+    let namespace = namespace().await;
+    // Each Pod has a port of its own under that name, and so a slice of its own.
+    let pods = (0..SLICES).map(|number| {
+        let one = pod(&format!("m{number}")).label("app", "many");
+        one.ip(&format!("10.1.1.{number}"))
+            .port("http", i32::from(8000 + number))
+    });
+    create_pods(pods, &namespace).await.unwrap();
+    let many = service("many").selector("app", "many").port("http", 80, "http");
+    many.create(&namespace).await.unwrap();
+    let want: Vec<String> = (0..SLICES)
+        .map(|number| format!("IPv4 10.1.1.{number}/rs- -> http:{}/TCP", 8000 + number))
+        .collect();
+    let want: Vec<&str> = want.iter().map(String::as_str).collect();
+    let made = namespace.slices_become("many", &want).await.unwrap();
+    let (slices, params) = (namespace.slices(), DeleteParams::default());
+    let mut ticks = interval(Duration::from_millis(20));
+    for slice in &made {
+        ticks.tick().await;
+        slices.delete(&slice.name_any(), &params).await.unwrap();
+    }
+    let last = Instant::now();
+    namespace.slices_become("many", &want).await.unwrap();
+    let took = last.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 /// A slice that is being deleted and is held by a finalizer does not count, and is not written.

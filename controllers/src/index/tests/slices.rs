@@ -58,12 +58,30 @@ fn slices_are_found_by_their_service_and_an_edit_is_a_reason_to_look() {
     assert_eq!(affected(&mut index), [web(OURS)]);
     // It names another Service now: both are looked at.
     index.apply_slice(slice("web-1", "db", 6, 3));
-    assert_eq!(affected(&mut index), [web(OURS), ("db".to_owned(), OURS)]);
+    assert_eq!(affected(&mut index), [web(OURS), ("db".to_owned(), Cause::Service)]);
     assert_eq!(names(&index, "web"), ["web-2".to_owned()].into());
     assert_eq!(names(&index, "db"), ["web-1".to_owned()].into());
     index.delete_slice(&key("web-2"), Revision(7));
     assert_eq!(affected(&mut index), [web(OURS)]);
     assert_eq!(names(&index, "web"), BTreeSet::new());
+}
+
+/// A canary's, or those that a Service has kept from before its selector was taken off: svcplane writes none of them.
+#[test]
+fn slices_of_services_that_have_none_of_ours_are_not_disturbed() {
+    let mut canary = service("canary", Some(labels(&[("app", "nobody")])), 1);
+    canary.labels = labels(&[(crate::model::CANARY_LABEL, "true")]);
+    for other in [canary, service("mute", None, 1)] {
+        let name = other.key.name.to_string();
+        let mut index = Index::default();
+        index.apply_service(other);
+        index.apply_slice(slice("x", &name, 2, 1));
+        index.take_affected();
+        index.apply_slice(slice("x", &name, 3, 2));
+        index.delete_slice(&key("x"), Revision(4));
+        let looked_at = (name, Cause::Service);
+        assert_eq!(affected(&mut index), [looked_at.clone(), looked_at]);
+    }
 }
 
 #[test]

@@ -21,6 +21,12 @@ use crate::model::Timestamp;
 /// No call takes longer, whatever is left of the term.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
+/// A term that ends by time alone may be renewed by the same process, which then begins nothing anew: the key stays due. One that is lost
+/// empties the queue.
+const NOT_LEADING: Outcome = Outcome::Retry {
+    at_least: Duration::ZERO,
+};
+
 impl LoadBalancers {
     /// Takes keys for ever.
     pub(super) async fn work(self: Arc<Self>) {
@@ -49,7 +55,7 @@ impl LoadBalancers {
             return Outcome::Done;
         };
         let Ok(left) = self.term.check(now) else {
-            return Outcome::Done;
+            return NOT_LEADING;
         };
         let services: Api<BalancedService> = Api::namespaced(self.client.clone(), &key.namespace);
         let params = PatchParams {
@@ -77,7 +83,7 @@ impl LoadBalancers {
     /// A Service was ours: if it is still there, as another type, our condition tells of an address that it has no more.
     async fn leave(&self, key: &ServiceKey) -> Outcome {
         let Ok(left) = self.term.check(Instant::now()) else {
-            return Outcome::Done;
+            return NOT_LEADING;
         };
         let services: Api<BalancedService> = Api::namespaced(self.client.clone(), &key.namespace);
         let limit = left.min(CALL_LIMIT);
