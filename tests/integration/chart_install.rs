@@ -150,7 +150,7 @@ async fn life(helm: &str, flags: &[&str]) {
     // It is not removed while it keeps endpoints: nobody would follow Pods any more.
     let uninstall = ["uninstall", "svcplane", "--wait", "--timeout=3m"];
     let refused = run(&uninstall).await.unwrap_err().to_string();
-    assert!(refused.contains("pre-delete"), "{refused}");
+    assert!(refused.contains("svcplane-uninstall"), "{refused}");
     served_by(&own, 2).await;
     observe(&own, Some("observe")).await;
     // The Secret goes with the Deployment; the resources stay. The roles go before the Pods do.

@@ -439,7 +439,6 @@ async fn slices_of_its_own_are_kept_beside_the_built_ins_and_go_when_told() {
     })
     .await
     .unwrap();
-    replica.wait_idle().await.unwrap();
     cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
     let after = theirs(&namespace.slices().list(&everything).await.unwrap().items);
     assert_eq!(after, before, "theirs are left alone");
