@@ -332,7 +332,7 @@ pub enum WatchList {
 #[cfg(test)]
 mod tests {
     use http::{Request, Response};
-    use http_body_util::StreamBody;
+    use http_body_util::{BodyExt as _, Full, StreamBody};
     use hyper::body::Frame;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Client;
@@ -475,11 +475,13 @@ mod tests {
                     let frame = Frame::data(line.into_bytes().into());
                     Some((Ok::<_, std::io::Error>(frame), number + 1))
                 });
-                Body::wrap_body(StreamBody::new(frames))
+                StreamBody::new(frames).boxed_unsync()
             } else {
                 let list = json!({"resourceVersion": "7"});
                 let page = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": list, "items": [item(0)]});
-                Body::from(page.to_string().into_bytes())
+                Full::new(page.to_string().into_bytes().into())
+                    .map_err(std::io::Error::other)
+                    .boxed_unsync()
             };
             std::future::ready(Ok::<_, std::io::Error>(Response::new(body)))
         });
