@@ -24,7 +24,8 @@ struct Run {
     dice: StdRng,
     /// First and last of each pool there is, as the last octet.
     pools: BTreeMap<&'static str, (u8, u8)>,
-    meddlers: usize,
+    /// Whose status somebody has wiped since svcplane was started.
+    meddled: BTreeSet<&'static str>,
 }
 
 /// `BALANCER_SEED` and `BALANCER_STEPS` say which one and how long.
@@ -39,7 +40,7 @@ async fn whatever_happens_the_invariants_hold_on_a_real_apiserver() {
         rig: Balanced::start().await.unwrap(),
         dice: StdRng::seed_from_u64(seed),
         pools: BTreeMap::new(),
-        meddlers: 0,
+        meddled: BTreeSet::new(),
     };
     let mut writes = 0;
     for step in 1..=usize::try_from(steps).unwrap() {
@@ -124,13 +125,12 @@ impl Run {
         self.pools.insert(name, (first, last));
     }
 
-    /// Somebody wipes a status, each time another one: no fight.
-    async fn meddle(&mut self, name: &str) {
-        self.meddlers += 1;
-        if self.rig.namespace.services().get_opt(name).await.unwrap().is_some() {
-            let manager = format!("meddler-{}", self.meddlers);
+    /// Somebody wipes a status. Once is no fight; who it was is stored nowhere.
+    async fn meddle(&mut self, name: &'static str) {
+        let is_there = self.rig.namespace.services().get_opt(name).await.unwrap().is_some();
+        if is_there && self.meddled.insert(name) {
             self.rig
-                .patch_status(name, &manager, &json!({"loadBalancer": null}))
+                .patch_status(name, "meddler", &json!({"loadBalancer": null}))
                 .await;
         }
     }
@@ -171,6 +171,7 @@ impl Run {
     /// A new process writes nothing and moves nobody.
     async fn restart(&mut self, step: usize) {
         let before = self.statuses().await;
+        self.meddled.clear();
         self.rig.restart(async |_| {}).await.unwrap();
         self.rig.at_rest().await;
         assert_eq!(self.statuses().await, before, "step {step}");
