@@ -266,8 +266,8 @@ impl Balancers {
                 // Somebody has come to those who share there, or has left them.
                 let key = self.books.group(address).and_then(Group::key);
                 due.extend(key.cloned().map(Wait::Key));
-                let promised = self.books.promised_to(address).cloned();
-                if let Some(service) = promised.filter(|it| self.waiting.has(it)) {
+                // Who has a reservation waits for nothing while no pool serves it otherwise.
+                if let Some(service) = self.books.promised_to(address).cloned() {
                     self.decide(&service, now);
                 }
                 if at!(self.books, address, is_free())

@@ -37,11 +37,6 @@ impl Waiting {
         }
     }
 
-    /// It waits for something.
-    pub fn has(&self, service: &ServiceKey) -> bool {
-        self.by_service.contains_key(service)
-    }
-
     /// It waits no more.
     pub fn remove(&mut self, service: &ServiceKey) {
         let Some((created, waits)) = self.by_service.remove(service) else {
