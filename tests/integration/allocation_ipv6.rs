@@ -143,18 +143,21 @@ async fn a_pool_that_is_drained_gives_nothing_new() {
     let said = send(&governed.client(), "PATCH", path, Some(&change)).await;
     said.unwrap().accepted().unwrap();
     let end = tokio::time::Instant::now() + SOON;
-    let mut number = 0;
+    let (mut number, mut taken) = (0, before.clone());
     loop {
         number += 1;
         let stored = create(&namespace, &cluster_ip(&format!("after-{number}"))).await;
-        if !values(&stored.accepted().unwrap()).0.iter().any(is_of_pool) {
+        let got = values(&stored.accepted().unwrap()).0;
+        if !got.iter().any(is_of_pool) {
             break;
         }
+        taken.extend(got);
         // The watch has not shown the change yet.
         assert!(tokio::time::Instant::now() < end);
     }
     let mut literal = cluster_ip("literal");
-    literal["spec"]["clusterIP"] = json!("fd00:10:96::7e0f");
+    let mut all = (0..16).map(|last| format!("fd00:10:96::7e{last:02x}"));
+    literal["spec"]["clusterIP"] = json!(all.find(|ip| !taken.contains(ip)).expect("a value that nobody has"));
     let said = create(&namespace, &literal).await;
     assert!(
         said.code.is_success() && said.warnings.iter().any(|text| text.contains("drained")),
