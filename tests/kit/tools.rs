@@ -232,7 +232,7 @@ fn assets_win_and_the_controller_manager_may_come_from_the_cache() {
 fn an_unknown_argument_is_refused() {
     assert_eq!(
         complaint(&Machine::new(true).run(&["--fnd"])),
-        "usage: build [--find] [helm4|helm3|promtool]…"
+        "usage: build [--find] [helm4|helm3|promtool|metallb]…"
     );
 }
 
