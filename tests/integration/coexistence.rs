@@ -70,7 +70,22 @@ async fn kept_by_built_ins(cluster: &Cluster) -> (TestNamespace, String) {
     start_built_ins(cluster).await;
     workloads(&namespace, 1, PODS).await;
     becomes(&namespace, 0, PODS, true).await;
+    // Another controller's: neither waits for the other.
+    slices_are_full(&namespace, 1, PODS, SOON).await;
     (namespace, canary)
+}
+
+/// Waits until so many slices list all Pods of a Service.
+async fn slices_are_full(namespace: &TestNamespace, services: usize, pods: usize, deadline: Duration) {
+    let full = |all: &[EndpointSlice]| {
+        let full = all.iter().filter(|it| slices::endpoints(it).len() == pods).count();
+        (full == services)
+            .then_some(())
+            .ok_or_else(|| format!("{full} are full"))
+    };
+    eventually("slices", deadline, &namespace.slices(), "", full)
+        .await
+        .unwrap();
 }
 
 /// Waits until the Endpoints of this Service list all its Pods, the first one as ready or not.
@@ -374,13 +389,7 @@ async fn a_built_in_controller_that_found_everything_made_is_seen_by_the_canary_
     start_some(cluster, &ENDPOINT_CONTROLLERS[1..2], &[]).await;
     // It has looked at all that there was.
     workloads(&namespace, 1, PODS).await;
-    let one = |all: &[EndpointSlice]| {
-        let full = all.iter().any(|it| slices::endpoints(it).len() == PODS);
-        full.then_some(()).ok_or_else(|| "not followed".to_owned())
-    };
-    eventually("the second process", SOON, &namespace.slices(), "", one)
-        .await
-        .unwrap();
+    slices_are_full(&namespace, 1, PODS, SOON).await;
     there().await;
 
     let replica = active(&namespace).arg(&canary).arg(SLICES_ONLY);
@@ -468,11 +477,6 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
     let canary = create_canary(&namespace).await;
     start_built_ins(cluster).await;
     workloads(&namespace, services, pods).await;
-    let enough = |full: usize| {
-        (full == services)
-            .then_some(())
-            .ok_or_else(|| format!("{full} are full"))
-    };
     let endpoints = |all: &[Endpoints]| {
         let addresses = |it: &Endpoints| {
             it.subsets
@@ -482,15 +486,15 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
                 .map(Vec::len)
                 .sum::<usize>()
         };
-        enough(all.iter().filter(|it| addresses(it) == pods).count())
+        let full = all.iter().filter(|it| addresses(it) == pods).count();
+        (full == services)
+            .then_some(())
+            .ok_or_else(|| format!("{full} are full"))
     };
     eventually("Endpoints", 5 * MINUTE, &namespace.endpoints(), "", endpoints)
         .await
         .unwrap();
-    let slices = |all: &[EndpointSlice]| enough(all.iter().filter(|it| slices::endpoints(it).len() == pods).count());
-    eventually("slices", 5 * MINUTE, &namespace.slices(), "", slices)
-        .await
-        .unwrap();
+    slices_are_full(&namespace, services, pods, 5 * MINUTE).await;
     cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
     let made = versions(&namespace).await;
     assert_eq!(made.len(), 2 * services);
