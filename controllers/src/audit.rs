@@ -68,7 +68,7 @@ async fn look(client: &Client, args: &AuditArgs) -> Result<(usize, Vec<Finding>)
 fn service_findings(stored: &Stored) -> Vec<Finding> {
     let mut findings = value_findings(stored);
     findings.extend(services::findings(stored));
-    findings.extend(pools::findings(&stored.ledger));
+    findings.extend(pools::findings(stored));
     findings.sort();
     findings
 }

@@ -22,7 +22,7 @@ use svcplane_webhook::ledger::{Kind, Ledger, SharedLedger};
 use svcplane_webhook::pools::{ClusterIPPool, ClusterIPPoolStatus, NodePortPool, NodePortPoolStatus, PoolNumbers};
 
 use self::compute::{Facts, numbers};
-pub(crate) use self::compute::{Holds, condition, conflict};
+pub(crate) use self::compute::{Holds, condition, conflict, invalid};
 
 /// How often is looked; so one pool is written at most as often, however many Services come and go.
 const PERIOD: Duration = Duration::from_secs(2);

@@ -44,6 +44,9 @@ async fn every_planted_fault_is_found_and_none_is_invented() {
     let reversed = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": "ClusterIPPool", "metadata": {"name": "reversed"},
         "spec": {"ranges": ["10.96.7.9-10.96.7.0"]}});
     post(&client, "/apis/svcplane.io/v1alpha1/clusterippools", &reversed).await;
+    let reversed = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": "LoadBalancerPool", "metadata": {"name": "backward"},
+        "spec": {"ranges": ["203.0.113.9-203.0.113.0"]}});
+    post(&client, "/apis/svcplane.io/v1alpha1/loadbalancerpools", &reversed).await;
     let mut skips = service("skips", &json!({}));
     skips["metadata"]["labels"] = json!({"svcplane.io/skip": "true"});
     let skips = post(&client, SERVICES, &skips).await;
@@ -62,7 +65,9 @@ async fn every_planted_fault_is_found_and_none_is_invented() {
     ];
     let expected = expected.map(|(rule, name)| (rule.to_owned(), format!("Service shop/{name}")));
     let mut expected = BTreeSet::from(expected);
-    expected.insert(("InvalidPool".into(), "ClusterIPPool reversed".into()));
+    for pool in ["ClusterIPPool reversed", "LoadBalancerPool backward"] {
+        expected.insert(("InvalidPool".into(), pool.into()));
+    }
     assert_eq!(audited(&cluster), (expected, Some(1)));
 
     let said = |arguments: &[&str]| {

@@ -239,7 +239,13 @@ async fn addresses_are_given(client: &Client, namespace: &TestNamespace) {
     let told = |pool: Option<&LoadBalancerPool>| {
         let status = serde_json::to_value(pool.and_then(|it| it.status.as_ref())).unwrap();
         let used = status["ipv4"]["used"] == 1;
-        used.then_some(()).ok_or_else(|| status.to_string())
+        // It is said only by who may see Nodes and ServiceCIDRs.
+        let conditions = status["conditions"].as_array();
+        let looks = conditions
+            .into_iter()
+            .flatten()
+            .any(|it| it["type"] == "OverlapsNodes" && it["status"] == "False");
+        (used && looks).then_some(()).ok_or_else(|| status.to_string())
     };
     eventually_one("the pool's status", SOON, &pools, "public", told)
         .await

@@ -201,12 +201,7 @@ const OBSERVER: [(&str, &str); 16] = [
 ];
 
 /// What only the endpoint controllers look at.
-const OF_ENDPOINTS: [&str; 4] = [
-    "core/pods[]",
-    "core/endpoints[]",
-    "core/nodes[]",
-    "discovery.k8s.io/endpointslices[]",
-];
+const OF_ENDPOINTS: [&str; 3] = ["core/pods[]", "core/endpoints[]", "discovery.k8s.io/endpointslices[]"];
 
 /// What a self-managed certificate takes.
 const CERTIFICATE: [(&str, &str); 2] = [
@@ -287,6 +282,8 @@ fn roles_are_exactly_what_is_allowed() {
         ("core/services[]", "get list watch"),
         ("core/services/status[]", "patch"),
         ("core/namespaces[]", "list watch"),
+        ("core/nodes[]", "list watch"),
+        ("networking.k8s.io/servicecidrs[]", "list watch"),
         ("events.k8s.io/events[]", "create patch"),
         ("svcplane.io/loadbalancerpools[]", "get list watch"),
         ("svcplane.io/loadbalancerpools/status[]", "patch"),

@@ -18,7 +18,7 @@ use svcplane_allocators::range::{Registry, ValueRange};
 use svcplane_allocators::service::{Owner, ServiceKey};
 use svcplane_allocators::value::NodePort;
 
-use crate::pools::{Labels, Pool};
+use crate::pools::{Labels, Pool, Unreadable};
 
 /// The one that all parts of the process share.
 pub type SharedLedger = Arc<Mutex<Ledger>>;
@@ -130,17 +130,6 @@ pub struct Ledger {
     cidrs: BTreeMap<Arc<str>, CidrObject>,
     feeds: BTreeMap<Kind, Feed>,
     unreadable: BTreeMap<(Kind, Arc<str>), Unreadable>,
-}
-
-/// A pool whose spec cannot be used, as one stored while the webhook was away. It is as if it were not there, but for what is said of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// `metadata.name`.
-    pub name: Arc<str>,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// What is wrong, with the fields.
-    pub faults: String,
 }
 
 impl Ledger {

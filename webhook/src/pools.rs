@@ -7,6 +7,7 @@ mod guard;
 mod read;
 mod review;
 mod selectors;
+mod unreadable;
 
 pub use self::balancer::{
     FirstLast, IpMode, LoadBalancerPool, LoadBalancerPoolSpec, LoadBalancerPoolStatus, OnRemoval, Order, ServedPool,
@@ -15,6 +16,7 @@ pub use self::balancer::{
 pub use self::guard::{ALLOW_STRANDING, PoolUsers};
 pub use self::read::{Labels, Pool, Selection, read_cluster_ip_pool, read_node_port_pool};
 pub use self::review::review;
+pub use self::unreadable::Unreadable;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;

@@ -9,11 +9,11 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use svcplane_webhook::ledger::{Holder, Ledger, Ranges};
-use svcplane_webhook::pools::{ClusterIPPool, NodePortPool};
+use svcplane_webhook::pools::{ClusterIPPool, LoadBalancerPool, NodePortPool, Unreadable, read_load_balancer_pool};
 use svcplane_webhook::service::Service;
 
 use super::report::Subject;
-use crate::books::{feed, list, pages, ranges_and_pools};
+use crate::books::{feed, list, pages, ranges_and_pools, readable};
 use crate::wire::WireService;
 
 /// A Service as all parts of svcplane read it.
@@ -36,6 +36,8 @@ pub struct Stored {
     pub services: Vec<Known>,
     /// Every IPAddress; `None` on a server that has none.
     pub addresses: Option<Vec<IPAddress>>,
+    /// LoadBalancerPools that cannot be used. Those of the other kinds are in the books.
+    pub unreadable_balancers: Vec<Unreadable>,
     /// When it was read, in seconds since 1970.
     pub now: i64,
 }
@@ -44,7 +46,13 @@ pub struct Stored {
 pub async fn gather(client: &Client, ranges: Ranges) -> Result<Stored, String> {
     let (kept, pools, namespaces) = tokio::try_join!(
         kept(client),
-        async { tokio::try_join!(list::<ClusterIPPool>(client), list::<NodePortPool>(client)) },
+        async {
+            tokio::try_join!(
+                list::<ClusterIPPool>(client),
+                list::<NodePortPool>(client),
+                list::<LoadBalancerPool>(client)
+            )
+        },
         list::<Namespace>(client),
     )?;
     Stored::of(ranges, kept, pools, namespaces.as_deref())
@@ -52,7 +60,7 @@ pub async fn gather(client: &Client, ranges: Ranges) -> Result<Stored, String> {
 
 /// The same without pools and namespaces: what kube-apiserver's own repair goes by.
 pub async fn gather_values(client: &Client, ranges: Ranges) -> Result<Stored, String> {
-    Stored::of(ranges, kept(client).await?, (None, None), None)
+    Stored::of(ranges, kept(client).await?, (None, None, None), None)
 }
 
 /// What holds values, and where there are any.
@@ -98,15 +106,19 @@ fn known(object: &DynamicObject) -> Result<Known, String> {
     })
 }
 
-/// Pools of both kinds, as far as the server knows them.
-pub type Pools = (Option<Vec<ClusterIPPool>>, Option<Vec<NodePortPool>>);
+/// Pools of the three kinds, as far as the server knows them.
+pub type Pools = (
+    Option<Vec<ClusterIPPool>>,
+    Option<Vec<NodePortPool>>,
+    Option<Vec<LoadBalancerPool>>,
+);
 
 impl Stored {
     /// With the books of it.
     pub fn of(
         ranges: Ranges,
         kept: Kept,
-        (cluster_ips, node_ports): Pools,
+        (cluster_ips, node_ports, balancers): Pools,
         namespaces: Option<&[Namespace]>,
     ) -> Result<Self, String> {
         let now = Instant::now();
@@ -115,8 +127,11 @@ impl Stored {
         feed(&mut ledger, namespaces, now);
         let holders = kept.services.iter().map(|known| known.holder.clone());
         ledger.replace_services(holders.collect(), now);
+        let balancers = balancers.iter().flatten();
+        let unreadable = balancers.filter_map(|pool| readable(pool, read_load_balancer_pool(pool)).err());
         Ok(Self {
             ledger,
+            unreadable_balancers: unreadable.collect(),
             services: kept.services,
             addresses: kept.addresses,
             now: kept.now,

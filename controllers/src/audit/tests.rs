@@ -54,7 +54,7 @@ fn stored(services: &[Value], addresses: &[Value], pools: &[Value]) -> Stored {
         cidrs: Vec::new(),
         ports: "30000-32767".parse().unwrap(),
     };
-    let pools = (None, Some(pools.iter().map(read).collect()));
+    let pools = (None, Some(pools.iter().map(read).collect()), None);
     let kept = Kept {
         services: known.collect(),
         addresses: Some(addresses.iter().map(read).collect()),

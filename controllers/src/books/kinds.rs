@@ -12,8 +12,10 @@ use serde::de::DeserializeOwned;
 use svcplane_allocators::address::{parse_address, parse_cidr};
 use svcplane_allocators::pools::{ClusterIpHoldings, FieldError, NodePortHoldings};
 use svcplane_allocators::service::ServiceKey;
-use svcplane_webhook::ledger::{CidrObject, Holder, Kind, Ledger, Unreadable};
-use svcplane_webhook::pools::{ClusterIPPool, Labels, NodePortPool, Pool, read_cluster_ip_pool, read_node_port_pool};
+use svcplane_webhook::ledger::{CidrObject, Holder, Kind, Ledger};
+use svcplane_webhook::pools::{
+    ClusterIPPool, Labels, NodePortPool, Pool, Unreadable, read_cluster_ip_pool, read_node_port_pool,
+};
 
 use crate::wire::WireService;
 
@@ -103,7 +105,7 @@ impl Booked for ClusterIPPool {
     const KIND: Kind = Kind::ClusterIpPools;
     type Fact = Result<Pool<ClusterIpHoldings>, Unreadable>;
     fn fact(&self) -> Option<Self::Fact> {
-        Some(readable("ClusterIPPool", self, read_cluster_ip_pool(self)))
+        Some(readable(self, read_cluster_ip_pool(self)))
     }
     fn set(ledger: &mut Ledger, fact: Self::Fact, now: Instant) {
         match fact {
@@ -127,7 +129,7 @@ impl Booked for NodePortPool {
     const KIND: Kind = Kind::NodePortPools;
     type Fact = Result<Pool<NodePortHoldings>, Unreadable>;
     fn fact(&self) -> Option<Self::Fact> {
-        Some(readable("NodePortPool", self, read_node_port_pool(self)))
+        Some(readable(self, read_node_port_pool(self)))
     }
     fn set(ledger: &mut Ledger, fact: Self::Fact, now: Instant) {
         match fact {
@@ -165,20 +167,14 @@ impl Booked for Namespace {
 }
 
 /// A pool that was stored while the webhook was away may be wrong.
-fn readable<H>(
-    kind: &str,
-    object: &impl Resource<DynamicType = ()>,
-    read: Result<Pool<H>, Vec<FieldError>>,
-) -> Result<Pool<H>, Unreadable> {
+pub fn readable<K: Resource<DynamicType = ()>, P>(
+    object: &K,
+    read: Result<P, Vec<FieldError>>,
+) -> Result<P, Unreadable> {
     read.map_err(|errors| {
-        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let (name, faults) = (object.meta().name.as_deref().unwrap_or_default(), errors.join("; "));
-        tracing::error!(kind, name, errors = faults, "the pool cannot be used");
-        Unreadable {
-            name: name.into(),
-            generation: object.meta().generation.unwrap_or_default(),
-            faults,
-        }
+        let pool = Unreadable::of(object, &errors);
+        tracing::error!(kind = %K::kind(&()), name = %pool.name, errors = pool.faults, "the pool cannot be used");
+        pool
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use svcplane_runtime::api::{Failure, call};
 use svcplane_webhook::ledger::{Ledger, Ranges};
@@ -20,8 +20,11 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PAGE: u32 = 500;
 
 /// All objects of a kind; `None` if the server does not know it. The error is one line.
-pub async fn list<K: Booked>(client: &Client) -> Result<Option<Vec<K>>, String> {
-    pages(&Api::all(client.clone()), K::KIND.as_str(), Ok).await
+pub async fn list<K>(client: &Client) -> Result<Option<Vec<K>>, String>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    pages(&Api::all(client.clone()), &K::plural(&()), Ok).await
 }
 
 /// The same of an API, for which there are words. `read`: what is kept of an object.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use svcplane_allocators::balancers::{BalancerPool, Balancers, Products};
 use svcplane_allocators::service::ServiceKey;
-use svcplane_webhook::pools::{Labels, ServedPool};
+use svcplane_webhook::pools::{Labels, ServedPool, Unreadable};
 
 use super::assignment::Kept;
 use super::condition::Change;
@@ -36,12 +36,15 @@ impl Scope {
     }
 }
 
+/// A pool as it was read.
+type StoredPool = Result<ServedPool, Unreadable>;
+
 /// See the head of this module. Every call says what time it is; what has to be written is due afterwards.
 #[derive(Debug)]
 pub struct Desk {
     scope: Scope,
     balancers: Balancers,
-    pools: BTreeMap<String, (u64, ServedPool)>,
+    pools: BTreeMap<String, (u64, StoredPool)>,
     neighbours: Neighbours,
     /// What of each pool its neighbours use.
     overlaps: BTreeMap<String, Overlap>,
@@ -82,7 +85,12 @@ impl Desk {
 
     /// Pools that can be used.
     pub fn pools(&self) -> impl Iterator<Item = &ServedPool> {
-        self.pools.values().map(|(_, pool)| pool)
+        self.pools.values().filter_map(|(_, pool)| pool.as_ref().ok())
+    }
+
+    /// Pools that cannot.
+    pub fn unreadable_pools(&self) -> impl Iterator<Item = &Unreadable> {
+        self.pools.values().filter_map(|(_, pool)| pool.as_ref().err())
     }
 
     /// Services that are ours, each with what is stored.
@@ -156,8 +164,8 @@ impl Desk {
         self.left.remove(key) && !self.services.contains_key(key)
     }
 
-    /// A pool in this version; `None` = it cannot be used, or is gone.
-    pub fn set_pool(&mut self, name: &str, version: u64, pool: Option<ServedPool>, now: Instant) {
+    /// A pool in this version; `None` = it is gone.
+    pub fn set_pool(&mut self, name: &str, version: u64, pool: Option<StoredPool>, now: Instant) {
         if self.pools.get(name).is_some_and(|(known, _)| *known > version) {
             return;
         }
@@ -177,8 +185,8 @@ impl Desk {
         }
     }
 
-    /// The complete list of those that can be used.
-    pub fn replace_pools(&mut self, pools: BTreeMap<String, (u64, ServedPool)>, now: Instant) {
+    /// The complete list of pools.
+    pub fn replace_pools(&mut self, pools: BTreeMap<String, (u64, StoredPool)>, now: Instant) {
         if self.pools != pools {
             self.pools = pools;
             self.lay_out_pools(now);
@@ -214,10 +222,11 @@ impl Desk {
 
     /// Pools are laid out anew if others of their addresses are used.
     fn look_around(&mut self, now: Instant) {
-        let overlap = |(name, (_, served)): (&String, &(u64, ServedPool))| {
-            (name.clone(), self.neighbours.overlap(&served.pool.holdings))
+        let overlap = |served: &ServedPool| {
+            let name = served.pool.terms.name.to_string();
+            (name, self.neighbours.overlap(&served.pool.holdings))
         };
-        let overlaps: BTreeMap<String, Overlap> = self.pools.iter().map(overlap).collect();
+        let overlaps: BTreeMap<String, Overlap> = self.pools().map(overlap).collect();
         if overlaps != self.overlaps {
             self.lay_out_pools(now);
         }
@@ -229,16 +238,16 @@ impl Desk {
     }
 
     fn lay_out_pools(&mut self, now: Instant) {
-        self.overlaps.clear();
-        let mut pools = Vec::new();
-        for (name, (_, served)) in &self.pools {
+        let (mut pools, mut overlaps) = (Vec::new(), BTreeMap::new());
+        for served in self.pools() {
             let overlap = self.neighbours.overlap(&served.pool.holdings);
             pools.push(BalancerPool {
                 holdings: overlap.rest_of(&served.pool.holdings),
                 ..served.pool.clone()
             });
-            self.overlaps.insert(name.clone(), overlap);
+            overlaps.insert(served.pool.terms.name.to_string(), overlap);
         }
+        self.overlaps = overlaps;
         let mut admitted: BTreeMap<ServiceKey, BTreeSet<Arc<str>>> = BTreeMap::new();
         for (key, kept) in &self.services {
             admitted.insert(key.clone(), self.admitted(&kept.seen));
@@ -289,8 +298,7 @@ impl Desk {
         let none = Labels::new();
         let namespace = &*seen.key.namespace;
         let of_namespace = self.namespaces.get(namespace).unwrap_or(&none);
-        let pools = self.pools.values().map(|(_, served)| served);
-        pools
+        self.pools()
             .filter(|served| served.admits(&seen.class, namespace, of_namespace, &seen.labels))
             .map(|served| Arc::clone(&served.pool.terms.name))
             .collect()

@@ -12,7 +12,7 @@ use svcplane_webhook::pools::{LoadBalancerPool, LoadBalancerPoolStatus, PoolNumb
 
 use super::LoadBalancers;
 use super::desk::Desk;
-use crate::pool_status::{Generation, Holds, condition, conflict, now, settle};
+use crate::pool_status::{Generation, Holds, condition, conflict, invalid, now, settle};
 
 /// How often is looked; so one pool is written at most as often, however many Services come and go.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -140,7 +140,16 @@ fn shown(desk: &Desk) -> BTreeMap<String, Shown> {
         };
         (terms.name.to_string(), shown)
     });
-    shown.collect()
+    let unreadable = desk.unreadable_pools().map(|pool| {
+        let shown = Shown {
+            generation: pool.generation,
+            ipv4: None,
+            ipv6: None,
+            facts: vec![invalid(pool)],
+        };
+        (pool.name.to_string(), shown)
+    });
+    shown.chain(unreadable).collect()
 }
 
 /// What others in the cluster use, as the first of them are named.

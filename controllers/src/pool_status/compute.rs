@@ -5,8 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use svcplane_allocators::books::PoolView;
 use svcplane_allocators::pools::{Mode, PoolTerms};
-use svcplane_webhook::ledger::Unreadable;
-use svcplane_webhook::pools::PoolNumbers;
+use svcplane_webhook::pools::{PoolNumbers, Unreadable};
 
 /// What of a pool its status shows, of all families together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct Facts {
     numbers: Vec<PoolNumbers>,
     outside: Option<String>,
     conflicts: Vec<(Arc<str>, bool)>,
-    unreadable: Option<String>,
+    unreadable: Option<Unreadable>,
 }
 
 impl Facts {
@@ -44,7 +43,7 @@ impl Facts {
             numbers: Vec::new(),
             outside: None,
             conflicts: Vec::new(),
-            unreadable: Some(pool.faults.clone()),
+            unreadable: Some(pool.clone()),
         }
     }
 
@@ -65,9 +64,8 @@ impl Facts {
     }
 
     fn ready(&self) -> Holds {
-        if let Some(faults) = &self.unreadable {
-            let message = format!("it gives and keeps nothing, as if it were not there: {faults}");
-            return Holds::of("Ready", false, "Invalid", message);
+        if let Some(pool) = &self.unreadable {
+            return invalid(pool);
         }
         match &self.outside {
             _ if self.disabled => Holds::of("Ready", false, "Disabled", "spec.mode is Disabled".into()),
@@ -130,6 +128,11 @@ impl Holds {
         };
         Self::of(self.kind, true, reason, message)
     }
+}
+
+/// Of a pool that cannot be used: nothing else is known of it.
+pub fn invalid(pool: &Unreadable) -> Holds {
+    Holds::of("Ready", false, "Invalid", pool.complaint())
 }
 
 /// It as the API has it. One that does not change keeps the time of its last transition.

@@ -121,6 +121,40 @@ async fn b78_no_address_has_two_owners_whatever_pools_say() {
     );
 }
 
+/// No webhook refuses it here, and the schema does not see what is wrong.
+#[tokio::test]
+async fn a_pool_that_cannot_be_used_says_so_and_is_as_if_it_were_not_there() {
+    let rig = Balanced::start().await.unwrap();
+    let (wrong, right) = (
+        json!({"ranges": ["203.0.113.71-203.0.113.64"]}),
+        json!({"ranges": ["203.0.113.64-203.0.113.71"]}),
+    );
+    let is_invalid = |status: &Value| {
+        let conditions = status["conditions"].as_array();
+        let [ready] = conditions.map(Vec::as_slice).unwrap_or_default() else {
+            return false;
+        };
+        let message = ready["message"].as_str().unwrap();
+        ready["type"] == "Ready"
+            && ready["status"] == "False"
+            && ready["reason"] == "Invalid"
+            && message.contains("spec.ranges[0]")
+            && status["ipv4"].is_null()
+    };
+    rig.pool("reed", &wrong).await;
+    rig.pool_status("reed", is_invalid).await;
+    rig.service("kite", &json!({})).await;
+    rig.becomes("kite", "NoPool", &[]).await;
+    rig.edit_pool("reed", &right).await;
+    rig.becomes("kite", "Assigned", &["203.0.113.64"]).await;
+    rig.edit_pool("reed", &wrong).await;
+    rig.becomes("kite", "Retained", &["203.0.113.64"]).await;
+    rig.pool_status("reed", is_invalid).await;
+    rig.edit_pool("reed", &right).await;
+    rig.becomes("kite", "Assigned", &["203.0.113.64"]).await;
+    rig.pool_status("reed", |status| status["ipv4"]["used"] == 1).await;
+}
+
 #[tokio::test]
 async fn pools_serve_by_selector_class_mode_fence_and_reservation() {
     let rig = Balanced::start_with(&["--load-balancer-class=svcplane.io/lb,example.org/lb"])

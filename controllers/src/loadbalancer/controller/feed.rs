@@ -10,12 +10,13 @@ use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use svcplane_webhook::pools::{Labels, LoadBalancerPool, ServedPool, read_load_balancer_pool};
+use svcplane_webhook::pools::{Labels, LoadBalancerPool, ServedPool, Unreadable, read_load_balancer_pool};
 
 use super::super::desk::Desk;
 use super::super::neighbours::{Both, Neighbour};
 use super::super::wire::{BalancedService, NeighbourNode};
 use super::LoadBalancers;
+use crate::books::readable;
 
 /// A kind that addresses depend on.
 pub trait Fed: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static {
@@ -55,7 +56,7 @@ impl Fed for LoadBalancerPool {
     const NAME: &'static str = "loadbalancerpools";
 
     fn set(self, desk: &mut Desk, now: Instant) {
-        desk.set_pool(&self.name_any(), version(&self), usable(&self), now);
+        desk.set_pool(&self.name_any(), version(&self), Some(pool(&self)), now);
     }
 
     fn remove(self, desk: &mut Desk, now: Instant) {
@@ -63,9 +64,7 @@ impl Fed for LoadBalancerPool {
     }
 
     fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
-        let pools = all
-            .iter()
-            .filter_map(|pool| Some((pool.name_any(), (version(pool), usable(pool)?))));
+        let pools = all.iter().map(|it| (it.name_any(), (version(it), pool(it))));
         desk.replace_pools(pools.collect(), now);
     }
 }
@@ -132,23 +131,13 @@ fn cidrs(object: &ServiceCIDR) -> (Neighbour, Both) {
     (neighbour, Both::named(spec.map(String::as_str)))
 }
 
+fn pool(object: &LoadBalancerPool) -> Result<ServedPool, Unreadable> {
+    readable(object, read_load_balancer_pool(object))
+}
+
 fn version(pool: &LoadBalancerPool) -> u64 {
     let text = pool.metadata.resource_version.as_deref();
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
-}
-
-/// A pool that was stored while the webhook was away may be wrong; it is as if it were not there.
-fn usable(pool: &LoadBalancerPool) -> Option<ServedPool> {
-    let read = read_load_balancer_pool(pool).map_err(|errors| {
-        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        tracing::error!(
-            kind = "LoadBalancerPool",
-            name = pool.name_any(),
-            errors = errors.join("; "),
-            "the pool cannot be used"
-        );
-    });
-    read.ok()
 }
 
 /// Takes the events of one kind; a list as a whole.
