@@ -56,6 +56,9 @@ soak: tools release-figures release-drills release-differential ## Restarts, fai
 	@$(RELEASE)/differential --ops 20000 --seed 6 --state $${CARGO_TARGET_DIR:-target}/soak/seed-6
 	@$(MAKE) --no-print-directory soak-loadbalancers soak-allocators
 
+loadbalancer-mutations: tools tools-metallb release-loadbalancer-mutations ## Break ten rules of LoadBalancer addresses, one line each, and see that their tests notice (about 30 minutes; ROWS=10 SEED=1)
+	@$(RELEASE)/loadbalancer-mutations
+
 soak-loadbalancers: tools ## A random run of 3,000 steps on a real apiserver, with restarts and lost answers (STEPS=3000 SEED=1)
 	@BALANCER_STEPS=$(or $(STEPS),3000) BALANCER_SEED=$(or $(SEED),1) $(CARGO) test --workspace --test balancers -- random --nocapture
 
@@ -67,6 +70,10 @@ soak-allocators: ## The property tests of the allocators with a million cases ea
 bench-controllers: tools release-bench-controllers ## Figures beside kube-controller-manager, into docs/figures (about 75 minutes; CONTROLLERS=endpoints|both; WORKLOADS=w4 SCALE=10 FIGURES=target/figures for a quick try)
 	@$(CARGO) build --profile dist -p svcplane
 	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-controllers --controllers $(or $(CONTROLLERS),both)
+
+bench-loadbalancers: tools tools-metallb release-bench-loadbalancers ## Addresses of 2,000 and 10,000 LoadBalancer Services beside MetalLB's controller, into docs/figures (about 20 minutes, on a quiet machine; SERVICES=500 FIGURES=DIRECTORY for a try)
+	@$(CARGO) build --profile dist -p svcplane
+	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-loadbalancers
 
 bench-allocators: ## Allocation of addresses and nodePorts beside kube-apiserver's own allocators, into docs/figures (about 5 minutes, on a quiet machine; FIGURES=DIRECTORY for a try)
 	@$(CARGO) bench --quiet -p svcplane-allocators --bench allocate
@@ -86,4 +93,4 @@ tools-chart: ## Build the real Helm 4, Helm 3 and promtool, once: only tests of 
 tools-metallb: ## Build MetalLB's real controller, once: only tests and figures of LoadBalancers need it
 	@tests/tools/build metallb
 
-.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators soak-loadbalancers bench-controllers bench-allocators tools tools-chart tools-metallb
+.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators soak-loadbalancers loadbalancer-mutations bench-controllers bench-loadbalancers bench-allocators tools tools-chart tools-metallb

@@ -12,6 +12,7 @@
 //! throttled by its own client, or when it does not end.
 
 pub mod account;
+pub mod balancers;
 pub mod calibrate;
 pub mod controllers;
 pub mod end_state;

@@ -12,6 +12,7 @@ pub mod admission;
 pub mod asked;
 pub mod balanced;
 pub mod balancer;
+pub mod balancer_mutations;
 pub mod bench;
 pub mod binaries;
 pub mod caught_up;
