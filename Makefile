@@ -63,9 +63,14 @@ soak-loadbalancers: tools ## A random run of 3,000 steps on a real apiserver, wi
 	@BALANCER_STEPS=$(or $(STEPS),3000) BALANCER_SEED=$(or $(SEED),1) $(CARGO) test --workspace --test balancers -- random --nocapture
 
 # Overflow is checked as in a debug build; the directory of its own keeps other release builds as they are.
-soak-allocators: ## The property tests of the allocators with a million cases each (CASES=1000000)
-	@BALANCER_STEPS=$(or $(STEPS),100000) PROPTEST_CASES=$(or $(CASES),1000000) $(CARGO) test --release --target-dir $(TARGET)/soak-allocators -p svcplane-allocators --lib \
-		--config profile.release.overflow-checks=true --config profile.release.debug-assertions=true
+SOAK = $(CARGO) test --release --target-dir $(TARGET)/soak-allocators -p svcplane-allocators -p svcplane-webhook --lib \
+	--config profile.release.overflow-checks=true --config profile.release.debug-assertions=true --
+PARSERS = any_bytes_are_read_or_refused every_address_has_one_text what_an_interval_prints_is_read_back no_bytes_panic no_damaged_review_panics \
+	no_text_panics what_the_standard_library_reads_is_read_alike
+
+soak-allocators: ## A million cases for each parser, 20,000 for each other property of allocators and webhook, a run of 100,000 steps (CASES=1000000 MODELS=20000 STEPS=100000)
+	@PROPTEST_CASES=$(or $(CASES),1000000) $(SOAK) $(PARSERS)
+	@BALANCER_STEPS=$(or $(STEPS),100000) PROPTEST_CASES=$(or $(MODELS),20000) $(SOAK) $(PARSERS:%=--skip %)
 
 bench-controllers: tools release-bench-controllers ## Figures beside kube-controller-manager, into docs/figures (about 75 minutes; CONTROLLERS=endpoints|both; WORKLOADS=w4 SCALE=10 FIGURES=target/figures for a quick try)
 	@$(CARGO) build --profile dist -p svcplane
