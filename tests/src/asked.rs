@@ -64,7 +64,8 @@ impl Asker {
     pub async fn keep_asking(&self, stop: &AtomicBool) -> Result<usize> {
         let (mut asked, mut under_way) = (0, FuturesUnordered::new());
         let mut tick = tokio::time::interval(Duration::from_millis(20));
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // What a busy moment kept back is made up for.
+        tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
         loop {
             let stopped = stop.load(Ordering::Relaxed);
             if stopped && under_way.is_empty() {

@@ -219,7 +219,7 @@ async fn metallb_takes_what_is_exported_and_gives_nothing_of_it_itself() {
 
 /// Cilium's pools, as its documentation has them.
 #[tokio::test]
-async fn ciliums_pools_come_over_from_files() {
+async fn ciliums_pools_come_over_from_files_and_from_the_cluster() {
     let rig = start().await;
     let theirs = "apiVersion: cilium.io/v2\nkind: CiliumLoadBalancerIPPool\nmetadata:\n  name: blue\nspec:\n  blocks:\n  - cidr: 203.0.113.32/30\n  \
         - start: 203.0.113.40\n    stop: 203.0.113.41\n  allowFirstLastIPs: \"No\"\n  serviceSelector:\n    matchLabels:\n      \
@@ -239,4 +239,18 @@ async fn ciliums_pools_come_over_from_files() {
     }
     rig.service("late", &json!({})).await;
     rig.becomes("late", "Exhausted", &[]).await;
+
+    // A cluster with the kind in the version of Cilium before 1.18; of its schema nothing is read but what is in the objects.
+    let anything = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let kind = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "ciliumloadbalancerippools.cilium.io"}, "spec": {"group": "cilium.io", "scope": "Cluster",
+            "names": {"kind": "CiliumLoadBalancerIPPool", "plural": "ciliumloadbalancerippools", "singular": "ciliumloadbalancerippool"},
+            "versions": [{"name": "v2alpha1", "served": true, "storage": true, "schema": anything}]}});
+    rig.kubectl(&["apply", "-f", "-"], &kind.to_string());
+    let established = "crd/ciliumloadbalancerippools.cilium.io";
+    rig.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", established], "");
+    let stored = theirs.replace("cilium.io/v2", "cilium.io/v2alpha1");
+    let (pool, _) = stored.split_once("---").unwrap();
+    rig.kubectl(&["apply", "-f", "-"], pool);
+    assert_eq!(rig.command(&["pools", "import", "cilium"], ""), imported);
 }
