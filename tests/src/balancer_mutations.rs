@@ -329,7 +329,7 @@ pub const ROWS: &[Row] = &[
         },
     },
     Row {
-        test: "balancers: ciliums_pools_come_over_from_files",
+        test: "balancers: ciliums_pools_come_over_from_files_and_from_the_cluster",
         change: Change {
             name: "Cilium's ends of networks are given",
             file: "controllers/src/pools/import/cilium.rs",
