@@ -54,7 +54,7 @@ pub async fn audit(args: &AuditArgs) -> Result<Audited, String> {
 
 /// How many Services there are, and everything that is wrong, by rule, then by object.
 async fn look(client: &Client, args: &AuditArgs) -> Result<(usize, Vec<Finding>), String> {
-    let stored = gather::gather(client, args.ranges.ranges()).await?;
+    let stored = Box::pin(gather::gather(client, args.ranges.ranges())).await?;
     let mut findings = service_findings(&stored);
     let services = stored.services.len();
     drop(stored);
