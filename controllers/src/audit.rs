@@ -58,8 +58,8 @@ async fn look(client: &Client, args: &AuditArgs) -> Result<(usize, Vec<Finding>)
     let mut findings = service_findings(&stored);
     let services = stored.services.len();
     drop(stored);
-    let mut index = drift::gather(client).await?;
-    findings.extend(drift::findings(&mut index, &args.sizes.limits()));
+    let mut world = drift::gather(client).await?;
+    findings.extend(drift::findings(&mut world, &args.sizes.limits()));
     findings.sort();
     Ok((services, findings))
 }
