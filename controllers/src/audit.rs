@@ -54,12 +54,12 @@ pub async fn audit(args: &AuditArgs) -> Result<Audited, String> {
 
 /// How many Services there are, and everything that is wrong, by rule, then by object.
 async fn look(client: &Client, args: &AuditArgs) -> Result<(usize, Vec<Finding>), String> {
-    let stored = gather::gather(client, args.ranges.ranges()).await?;
+    let stored = Box::pin(gather::gather(client, args.ranges.ranges())).await?;
     let mut findings = service_findings(&stored);
     let services = stored.services.len();
     drop(stored);
-    let mut index = drift::gather(client).await?;
-    findings.extend(drift::findings(&mut index, &args.sizes.limits()));
+    let mut world = drift::gather(client).await?;
+    findings.extend(drift::findings(&mut world, &args.sizes.limits()));
     findings.sort();
     Ok((services, findings))
 }

@@ -28,7 +28,7 @@ use crate::endpoints::TriggerTracker;
 use crate::endpointslice::Matched;
 use crate::first_look::FirstLook;
 use crate::foreign_writers::Suspects;
-use crate::gate::{Closed, Gate};
+use crate::gate::{Closed, Gate, Mode};
 use crate::index::{Affected, Cause, Index, PodChange, PodChanges, Snapshot};
 use crate::metrics::ControllerMetrics;
 use crate::model::{ObjectKey, Service, Timestamp, Uid};
@@ -94,6 +94,11 @@ impl Desk {
     /// How long a call may take that is made now, or why none may be.
     fn open(&self) -> Result<Duration, Closed> {
         Ok(self.gate.check()?.min(CALL_LIMIT))
+    }
+
+    /// Whether Events are told of what the objects say. An observer tells none: somebody else keeps them, and tells of what he does.
+    fn tells(&self) -> bool {
+        self.gate.mode() == Mode::Active
     }
 
     fn take(&self, name: &Arc<str>) {

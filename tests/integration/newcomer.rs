@@ -1,12 +1,16 @@
 //! What somebody is told who starts svcplane for the first time, and how it finds the cluster and ends.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 use svcplane_tests::binaries;
 use svcplane_tests::cluster;
+use svcplane_tests::eventually::eventually;
 use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::objects::{endpoints, service};
 use svcplane_tests::process::{Exit, Signal};
 use svcplane_tests::svcplane::{Builder, Svcplane, alone};
 
@@ -75,6 +79,44 @@ async fn an_observer_says_once_how_much_it_would_write() {
             );
         }
     }
+}
+
+/// They would be somebody else's words about what somebody else does, and untrue where he does something else.
+#[tokio::test]
+async fn an_observer_tells_no_events_of_what_objects_say() {
+    let _alone = alone().await;
+    let namespace = namespace().await;
+    namespace.workload("web", &["10.201.0.1"]).await.unwrap();
+    let annotated = json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": "Auto"}}});
+    namespace.patch_service("web", &annotated).await.unwrap();
+    service("db").port("", 80, 80).create(&namespace).await.unwrap();
+    let twice = endpoints("db")
+        .subset(&["192.0.2.1"], &[("", 80)])
+        .subset(&["192.0.2.1"], &[("", 81)]);
+    twice.create(&namespace).await.unwrap();
+    let reasons = |all: &[Event]| -> BTreeSet<String> {
+        let of_objects = all
+            .iter()
+            .filter(|it| it.involved_object.kind.as_deref() != Some("Lease"));
+        of_objects.filter_map(|it| it.reason.clone()).collect()
+    };
+
+    let observer = builder(&namespace).observe().replica(1).start().await.unwrap();
+    observer.wait_idle().await.unwrap();
+    // Its Events are written before it ends.
+    assert_eq!(observer.terminate().await.unwrap(), Exit::Code(0));
+    let told = namespace.events().list(&Default::default()).await.unwrap().items;
+    assert_eq!(reasons(&told), BTreeSet::new());
+
+    let active = builder(&namespace).replica(2).start().await.unwrap();
+    let both = BTreeSet::from(["DuplicatePortName", "TopologyAwareHintsDisabled"].map(str::to_owned));
+    eventually("both Events", SOON, &namespace.events(), "", |all: &[Event]| {
+        let told = reasons(all);
+        both.is_subset(&told).then_some(()).ok_or_else(|| format!("{told:?}"))
+    })
+    .await
+    .unwrap();
+    assert_eq!(active.terminate().await.unwrap(), Exit::Code(0));
 }
 
 #[tokio::test]

@@ -223,7 +223,7 @@ async fn what_a_subset_says_is_mirrored() {
     let namespace = namespace().await;
     service("db").port("http", 80, 8080).create(&namespace).await.unwrap();
     let one = json!({"ip": "192.0.2.1", "hostname": "db-1", "nodeName": "n1",
-        "targetRef": {"kind": "Pod", "namespace": "elsewhere", "name": "db-1", "uid": "u"}});
+        "targetRef": {"kind": "Pod", "namespace": "elsewhere", "name": "db-1", "uid": "u", "resourceVersion": "7"}});
     let made = json!({"metadata": {"name": "db"}, "subsets": [
         {"addresses": [one], "notReadyAddresses": [{"ip": "192.0.2.2"}], "ports": [{"name": "a", "port": 1}]},
         {"addresses": [one], "notReadyAddresses": [{"ip": "192.0.2.2"}], "ports": [{"name": "b", "port": 2, "appProtocol": "h2"}]},
@@ -250,4 +250,5 @@ async fn what_a_subset_says_is_mirrored() {
         ),
         (Some("db-1"), Some("elsewhere"), Some("u"))
     );
+    assert_eq!(target.resource_version, None);
 }

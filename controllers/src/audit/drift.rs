@@ -1,14 +1,16 @@
 //! Endpoints and EndpointSlices that are not what the controllers would make of what is stored. A plan that is empty is no drift, so what they
 //! leave alone (made by hand, other managers' slices, times of last changes) is none either.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use svcplane_allocators::service::ServiceKey;
 
 use super::report::{Finding, Subject};
-use crate::books::pages;
+use crate::books::{list, pages};
 use crate::explain::{Compared, Kept, Limits, Objects, State};
 use crate::feed::Watched;
 use crate::index::{Index, Snapshot};
@@ -16,15 +18,30 @@ use crate::mirroring;
 use crate::model::{Interner, ObjectKey};
 use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
 
-/// Reads all that endpoints depend on. The error is one line.
-pub async fn gather(client: &Client) -> Result<Index, String> {
+/// All that endpoints depend on.
+#[derive(Default)]
+pub struct World {
+    index: Index,
+    /// Namespaces that are being deleted.
+    ending: BTreeSet<String>,
+}
+
+/// Reads it. The error is one line.
+pub async fn gather(client: &Client) -> Result<World, String> {
     let place = (Mutex::new(Interner::default()), Mutex::new(Index::default()));
     read::<WireNode>(client, &place).await?;
     read::<WirePod>(client, &place).await?;
     read::<WireService>(client, &place).await?;
     read::<WireEndpoints>(client, &place).await?;
     read::<WireSlice>(client, &place).await?;
-    Ok(place.1.into_inner())
+    let namespaces = list::<Namespace>(client).await?.unwrap_or_default();
+    let ending = namespaces
+        .iter()
+        .filter(|namespace| namespace.metadata.deletion_timestamp.is_some());
+    Ok(World {
+        index: place.1.into_inner(),
+        ending: ending.map(ResourceExt::name_any).collect(),
+    })
 }
 
 async fn read<K: Watched>(client: &Client, (interner, index): &(Mutex<Interner>, Mutex<Index>)) -> Result<(), String> {
@@ -43,14 +60,15 @@ async fn read<K: Watched>(client: &Client, (interner, index): &(Mutex<Interner>,
 }
 
 /// All that a leader would write on its first look.
-pub fn findings(index: &mut Index, limits: &Limits) -> Vec<Finding> {
+pub fn findings(World { index, ending }: &mut World, limits: &Limits) -> Vec<Finding> {
     let keys = index.start_term();
     let mut findings = Vec::new();
     for key in keys {
         let snapshot = index.snapshot(&key);
         findings.extend(match snapshot.service.clone() {
             Some(service) => {
-                let kept = Kept::of(&Objects::all_read(key.clone(), service, snapshot), limits);
+                let ends = ending.contains(&*key.namespace);
+                let kept = Kept::of(&Objects::all_read(key.clone(), service, snapshot, ends), limits);
                 let compared = kept.endpoints.into_iter().chain(kept.slices).flatten();
                 compared.filter_map(|compared| of_object(&key, compared)).collect()
             }
@@ -101,9 +119,9 @@ mod tests {
 
     use super::*;
 
-    struct World(Mutex<Interner>, Mutex<Index>);
+    struct Made(Mutex<Interner>, Mutex<Index>);
 
-    impl World {
+    impl Made {
         fn new() -> Self {
             Self(Mutex::default(), Mutex::default())
         }
@@ -119,11 +137,20 @@ mod tests {
 
         /// Rule and field of each finding.
         fn found(self) -> Vec<(&'static str, String)> {
+            self.found_in(&[])
+        }
+
+        /// The same while these namespaces are being deleted.
+        fn found_in(self, ending: &[&str]) -> Vec<(&'static str, String)> {
             let limits = Limits {
                 max_endpoints_per_slice: 100,
                 mirroring_max_endpoints_per_subset: 1000,
             };
-            let found = findings(&mut self.1.into_inner(), &limits).into_iter();
+            let mut world = World {
+                index: self.1.into_inner(),
+                ending: ending.iter().map(ToString::to_string).collect(),
+            };
+            let found = findings(&mut world, &limits).into_iter();
             found.map(|finding| (finding.rule, finding.field)).collect()
         }
     }
@@ -154,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_the_controllers_would_write_is_drift() {
-        let world = World::new()
+        let world = Made::new()
             .with::<WirePod>(&[pod()])
             .with::<WireService>(&[service(&json!({"app": "web"}))])
             .with::<WireEndpoints>(&[endpoints("10.1.0.2", "endpoint-controller")]);
@@ -169,12 +196,12 @@ mod tests {
 
     #[test]
     fn what_they_leave_alone_is_none() {
-        let lone = World::new().with::<WireEndpoints>(&[endpoints("10.1.0.2", "somebody")]);
+        let lone = Made::new().with::<WireEndpoints>(&[endpoints("10.1.0.2", "somebody")]);
         assert_eq!(lone.found(), []);
         // Endpoints made by hand that nobody mirrors.
         let mut by_hand = endpoints("10.1.0.2", "somebody");
         by_hand["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"] = json!("true");
-        let selectorless = World::new()
+        let selectorless = Made::new()
             .with::<WirePod>(&[pod()])
             .with::<WireService>(&[service(&Value::Null)])
             .with::<WireEndpoints>(&[by_hand]);
@@ -183,7 +210,7 @@ mod tests {
         let mut canary = service(&json!({"app": "web"}));
         canary["metadata"]["labels"] = json!({"svcplane.io/canary": "true"});
         for made in [&[endpoints("10.1.0.2", "endpoint-controller")][..], &[]] {
-            let world = World::new().with::<WirePod>(&[pod()]);
+            let world = Made::new().with::<WirePod>(&[pod()]);
             let world = world
                 .with::<WireService>(std::slice::from_ref(&canary))
                 .with::<WireEndpoints>(made);
@@ -192,8 +219,25 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_made_is_no_drift() {
+        let made = || {
+            Made::new()
+                .with::<WirePod>(&[pod()])
+                .with::<WireService>(&[service(&json!({"app": "web"}))])
+        };
+        assert_eq!(made().found().len(), 2);
+        assert_eq!(made().found_in(&["shop"]), []);
+        // What is there can be put right.
+        let wrong = made().with::<WireEndpoints>(&[endpoints("10.1.0.2", "endpoint-controller")]);
+        assert_eq!(
+            wrong.found_in(&["shop"]),
+            [("EndpointsDrift", "Endpoints web".to_owned())]
+        );
+    }
+
+    #[test]
     fn what_is_left_of_a_service_is_drift_if_a_controller_made_it() {
-        let world = World::new().with::<WireEndpoints>(&[endpoints("10.1.0.2", "endpoint-controller")]);
+        let world = Made::new().with::<WireEndpoints>(&[endpoints("10.1.0.2", "endpoint-controller")]);
         assert_eq!(world.found(), [("EndpointsDrift", "Endpoints web".to_owned())]);
     }
 }

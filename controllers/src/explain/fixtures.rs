@@ -16,6 +16,7 @@ pub struct World {
     pub slices: Option<Vec<Value>>,
     pub nodes: Option<Vec<Value>>,
     pub services: Option<Vec<Value>>,
+    pub namespace: Option<Value>,
 }
 
 impl World {
@@ -30,6 +31,7 @@ impl World {
             endpoints: Some(Vec::new()),
             slices: Some(Vec::new()),
             nodes: Some(vec![node]),
+            namespace: None,
         }
     }
 
@@ -42,6 +44,7 @@ impl World {
             endpoints: all(&self.endpoints),
             slices: all(&self.slices),
             nodes: all(&self.nodes),
+            namespace: self.namespace.as_ref().map(text),
             services: all(&self.services),
             unread: Vec::new(),
         };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{GetParams, ListParams};
 use kube::core::Request;
 use kube::{Client, Resource};
@@ -47,7 +48,7 @@ impl fmt::Display for Trouble {
 /// Reads them. What may not be read is left out and named.
 pub async fn gather(client: &Client, key: &ObjectKey) -> Result<Texts, Trouble> {
     let namespace = Some(&*key.namespace);
-    let service = match get::<WireService>(client, key).await {
+    let service = match get::<WireService>(client, namespace, &key.name).await {
         Ok(service) => service,
         Err(Failure::NotFound) => return Err(Trouble::NoService(key.clone())),
         Err(Failure::Forbidden(_)) => return Err(Trouble::NotPermitted(right("get", "", "services", namespace))),
@@ -67,17 +68,23 @@ pub async fn gather(client: &Client, key: &ObjectKey) -> Result<Texts, Trouble> 
             None => Ok(Vec::new()),
         }
     };
-    let (pods, everywhere, endpoints, slices, nodes, services) = tokio::join!(
+    let (pods, everywhere, endpoints, slices, nodes, services, place) = tokio::join!(
         list::<WirePod>(client, namespace, &all),
         everywhere,
-        get::<WireEndpoints>(client, key),
+        get::<WireEndpoints>(client, namespace, &key.name),
         list::<WireSlice>(client, namespace, &named),
         list::<WireNode>(client, None, &all),
         list::<WireService>(client, namespace, &all),
+        get::<Namespace>(client, None, &key.namespace),
     );
     let endpoints = match endpoints {
         Err(Failure::NotFound) => Ok(Vec::new()),
         other => other.map(|text| vec![text]),
+    };
+    // Who may not see it is not told of its end, which is all that it is read for.
+    let place = match place {
+        Err(Failure::NotFound | Failure::Forbidden(_)) => None,
+        other => Some(other.map_err(|failure| Trouble::Failed("the Namespace", failure))?),
     };
     let mut unread = Vec::new();
     let mut known = |what, answer, right: Right| permitted(what, answer, &right, &mut unread);
@@ -92,6 +99,7 @@ pub async fn gather(client: &Client, key: &ObjectKey) -> Result<Texts, Trouble> 
             right("list", "discovery.k8s.io", "endpointslices", namespace),
         )?,
         nodes: known("Nodes", nodes, right("list", "", "nodes", None))?,
+        namespace: place,
         services: known("other Services", services, right("list", "", "services", namespace))?,
         unread,
     })
@@ -163,9 +171,13 @@ async fn list<K: Resource<DynamicType = ()>>(
     }
 }
 
-async fn get<K: Resource<DynamicType = ()>>(client: &Client, key: &ObjectKey) -> Result<Text, Failure> {
-    let path = Request::new(K::url_path(&(), Some(&*key.namespace)));
-    let request = path.get(&key.name, &GetParams::default());
+async fn get<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Text, Failure> {
+    let path = Request::new(K::url_path(&(), namespace));
+    let request = path.get(name, &GetParams::default());
     let request = request.map_err(|error| Failure::Garbled(error.to_string()))?;
     call(LIMIT, client.request(request)).await
 }

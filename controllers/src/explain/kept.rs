@@ -18,6 +18,8 @@ pub(super) const APISERVERS: &str = "the apiserver keeps it itself";
 /// Of slices that a controller once made for `default/kubernetes`.
 pub(super) const CANARYS: &str = "made for a canary: a built-in controller lives, or did";
 const NOBODYS: &str = "the apiserver keeps another one for this Service; nobody removes this one";
+/// Of what is missing in a namespace that is being deleted.
+const ENDING: &str = "there is none, and none can be made: the namespace is being deleted";
 /// Differences named of one object.
 const NAMED: usize = 8;
 
@@ -56,6 +58,13 @@ pub enum State {
     NotKnown(String),
 }
 
+impl State {
+    /// What is stored is not what should be.
+    pub fn differs(&self) -> bool {
+        matches!(self, Self::Differs(_))
+    }
+}
+
 /// What is expected of one Service. `None` = what is stored may not be read.
 #[derive(Debug)]
 pub struct Kept {
@@ -91,6 +100,12 @@ impl Kept {
             slices.extend(all.iter().filter_map(|slice| foreign(slice, &objects.key)));
             slices
         });
+        if objects.namespace_ends {
+            let all = kept.endpoints.iter_mut().chain(&mut kept.slices).flatten();
+            for missing in all.filter(|it| it.stored.is_empty() && it.state.differs()) {
+                missing.state = State::LeftAlone(ENDING.to_owned());
+            }
+        }
         kept
     }
 

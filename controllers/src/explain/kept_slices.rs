@@ -88,16 +88,27 @@ pub fn not_known(stored: &[&Arc<Slice>], why: &str) -> Vec<Compared> {
     stored.iter().map(|slice| as_stored(slice, state())).collect()
 }
 
-/// A slice of another manager; consumers read it all the same.
+fn being_deleted(slice: &discovery::EndpointSlice) -> String {
+    let held_by = slice.metadata.finalizers.as_deref().unwrap_or_default().join(", ");
+    if held_by.is_empty() {
+        "being deleted".to_owned()
+    } else {
+        format!("being deleted, held by finalizer {held_by}")
+    }
+}
+
+/// A slice of another manager, or one that is going; consumers read it all the same.
 pub fn foreign(slice: &discovery::EndpointSlice, service: &ObjectKey) -> Option<Compared> {
     let labels = slice.metadata.labels.as_ref();
     let manager = labels
         .and_then(|labels| labels.get(MANAGED_BY_LABEL))
         .map(String::as_str);
-    if matches!(
+    let is_ours = matches!(
         manager.and_then(Manager::parse),
         Some(Manager::Selector | Manager::Mirroring)
-    ) {
+    );
+    let ends = slice.metadata.deletion_timestamp.is_some();
+    if is_ours && !ends {
         return None;
     }
     let whose = match manager.filter(|text| !text.is_empty()) {
@@ -105,12 +116,16 @@ pub fn foreign(slice: &discovery::EndpointSlice, service: &ObjectKey) -> Option<
         None if is_apiservers(slice, service) => APISERVERS.to_owned(),
         None => "kept by nobody that it names".to_owned(),
     };
+    let whose = if ends { being_deleted(slice) } else { whose };
     let family = match slice.address_type.as_str() {
         "IPv4" => Some(IpFamily::V4),
         "IPv6" => Some(IpFamily::V6),
         _ => None,
     };
-    let why = format!("{whose}; kube-proxy and DNS read it too");
+    let why = format!(
+        "{whose}; kube-proxy and DNS read it {}",
+        if ends { "until it is gone" } else { "too" }
+    );
     Some(Compared {
         name: slice.metadata.name.clone(),
         stored: vec![Listing::of_foreign(slice)],

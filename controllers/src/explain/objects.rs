@@ -46,6 +46,8 @@ pub struct Texts {
     pub slices: Option<Vec<Text>>,
     /// The Nodes.
     pub nodes: Option<Vec<Text>>,
+    /// Its namespace, if it may be read.
+    pub namespace: Option<Text>,
     /// The Services of its namespace.
     pub services: Option<Vec<Text>>,
     /// What could not be read, and the right that is missing.
@@ -71,6 +73,8 @@ pub struct Objects {
     pub slices: Option<Vec<discovery::EndpointSlice>>,
     /// The Services of its namespace.
     pub services: Option<Vec<core::Service>>,
+    /// Its namespace is being deleted: nothing can be made there.
+    pub namespace_ends: bool,
     /// Whether its Endpoints may be read.
     pub endpoints_read: bool,
     /// Whether Nodes may be read.
@@ -90,7 +94,7 @@ pub struct SeenPod {
 
 impl Objects {
     /// As far as the controllers look at it, which is all known; without what people want to know besides.
-    pub fn all_read(key: ObjectKey, service: Arc<Service>, snapshot: Snapshot) -> Self {
+    pub fn all_read(key: ObjectKey, service: Arc<Service>, snapshot: Snapshot, namespace_ends: bool) -> Self {
         Self {
             key,
             full: core::Service::default(),
@@ -100,6 +104,7 @@ impl Objects {
             elsewhere: None,
             slices: Some(Vec::new()),
             services: None,
+            namespace_ends,
             endpoints_read: true,
             nodes_read: true,
             unread: Vec::new(),
@@ -145,6 +150,12 @@ impl Objects {
             }
         }
         elsewhere.sort_unstable();
+        let namespace = texts
+            .namespace
+            .as_deref()
+            .map(parse_full::<core::Namespace>)
+            .transpose()?;
+        let namespace_ends = namespace.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
         let snapshot = index.snapshot(&key);
         let service = snapshot.service.clone().ok_or("the Service has no name")?;
         Ok(Self {
@@ -155,6 +166,7 @@ impl Objects {
             elsewhere: texts.everywhere.is_some().then_some(elsewhere),
             slices: texts.slices.as_deref().map(parse_all).transpose()?,
             services: texts.services.as_deref().map(parse_all).transpose()?,
+            namespace_ends,
             endpoints_read: texts.endpoints.is_some(),
             nodes_read: texts.nodes.is_some(),
             unread: texts.unread,

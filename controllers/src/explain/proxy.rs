@@ -8,6 +8,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde::Serialize;
 
 use super::env::join_host_port;
+use crate::endpoints::HEADLESS_LABEL;
 use crate::model::IpFamily;
 use crate::wire::parse_ip;
 
@@ -78,6 +79,7 @@ pub fn proxied(service: &Service, slices: &[EndpointSlice]) -> Proxied {
     }
     let hints = slices
         .iter()
+        .filter(|slice| is_read(slice))
         .flat_map(|slice| slice.endpoints.iter().flatten())
         .any(|endpoint| endpoint.hints.is_some());
     let modes = ["iptables", "nftables", "ipvs"].map(|mode| Mode {
@@ -160,6 +162,12 @@ fn proxied_port(
     }
 }
 
+/// It watches no others.
+fn is_read(slice: &EndpointSlice) -> bool {
+    let labels = slice.metadata.labels.as_ref();
+    labels.is_none_or(|labels| !labels.contains_key(HEADLESS_LABEL))
+}
+
 fn protocol_of(field: Option<&str>) -> &str {
     field.unwrap_or("TCP")
 }
@@ -185,7 +193,8 @@ impl State {
 /// By address and port. Of one that stands in two slices the one that is not terminating counts. Only the first address is used.
 fn endpoints(slices: &[EndpointSlice], family: &str, name: &str, protocol: &str) -> BTreeMap<(IpAddr, i32), State> {
     let mut found = BTreeMap::new();
-    for slice in slices.iter().filter(|slice| slice.address_type == family) {
+    let read = slices.iter().filter(|slice| is_read(slice));
+    for slice in read.filter(|slice| slice.address_type == family) {
         let ports = slice.ports.iter().flatten();
         let ports = ports
             .filter(|port| port.name.as_deref() == Some(name) && protocol_of(port.protocol.as_deref()) == protocol);

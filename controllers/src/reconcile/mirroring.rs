@@ -51,6 +51,9 @@ impl MirroringPart {
 
     /// Events about what is left out, when that changes.
     fn tell(&self, desk: &Desk, endpoints: &EndpointsObject, skipped: &Skipped) {
+        if !desk.tells() {
+            return;
+        }
         let before = self.told.lock().insert(endpoints.key.clone(), skipped.clone());
         if before.unwrap_or_default() == *skipped {
             return;

@@ -21,7 +21,7 @@ pub struct SlicesPart {
     /// Services whose slices were right after the last sync: from there on it is enough to look at the Pods that have changed.
     settled: Mutex<AHashSet<ObjectKey>>,
     /// What was said last about topology mode `Auto`, by Service and family.
-    told: Mutex<AHashMap<(ObjectKey, IpFamily), Option<Refusal>>>,
+    told: Mutex<AHashMap<(ObjectKey, IpFamily), Hints>>,
 }
 
 impl SlicesPart {
@@ -90,30 +90,25 @@ impl SlicesPart {
 
     /// Events about topology mode `Auto`, when it begins to give hints or ceases to.
     fn tell(&self, desk: &Desk, service: &Service, family: IpFamily, plan: &Plan) {
+        if !desk.tells() {
+            return;
+        }
         let place = (service.key.clone(), family);
-        let asked = service.distribution == Distribution::Auto;
+        let now = match (&service.distribution, plan.refusal) {
+            (Distribution::Auto, None) => Hints::Given,
+            (Distribution::Auto, Some(refusal)) => Hints::Refused(refusal),
+            _ => Hints::Off,
+        };
         let before = {
             let mut told = self.told.lock();
-            if asked {
-                told.insert(place, plan.refusal)
-            } else {
+            if now == Hints::Off {
                 told.remove(&place)
+            } else {
+                told.insert(place, now)
             }
         };
-        let (event_type, reason, text) = match (before, asked, plan.refusal) {
-            (Some(None), true, None) | (None, false, _) => return,
-            (Some(Some(before)), true, Some(refusal)) if before == refusal => return,
-            (_, true, None) => (
-                EventType::Normal,
-                "TopologyAwareHintsEnabled",
-                "Topology Aware Hints has been enabled".to_owned(),
-            ),
-            (_, true, Some(refusal)) => (EventType::Warning, "TopologyAwareHintsDisabled", refusal.to_string()),
-            (Some(_), false, _) => (
-                EventType::Warning,
-                "TopologyAwareHintsDisabled",
-                "Topology Aware Hints has been disabled".to_owned(),
-            ),
+        let Some((event_type, reason, text)) = news(before.unwrap_or_default(), now) else {
+            return;
         };
         desk.events.emit(Event {
             regarding: regarding("Service", &service.key, &service.uid),
@@ -123,5 +118,73 @@ impl SlicesPart {
             note: format!("{text}, addressType: {}", family.as_str()),
             controller: Controller::Slices.event_source(),
         });
+    }
+}
+
+/// What topology mode `Auto` makes of a Service's slices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Hints {
+    /// It is not asked for, or nothing was looked at yet.
+    #[default]
+    Off,
+    /// They are given.
+    Given,
+    /// Something is in their way.
+    Refused(Refusal),
+}
+
+/// What there is to tell of hints that were like this and are like that.
+fn news(before: Hints, now: Hints) -> Option<(EventType, &'static str, String)> {
+    let (enabled, disabled) = ("TopologyAwareHintsEnabled", "TopologyAwareHintsDisabled");
+    let (event_type, reason, text) = match (before, now) {
+        (before, now) if before == now => return None,
+        // There were none.
+        (Hints::Off | Hints::Refused(_), Hints::Off) => return None,
+        (_, Hints::Given) => (
+            EventType::Normal,
+            enabled,
+            "Topology Aware Hints has been enabled".to_owned(),
+        ),
+        (_, Hints::Refused(refusal)) => (EventType::Warning, disabled, refusal.to_string()),
+        (Hints::Given, Hints::Off) => (
+            EventType::Warning,
+            disabled,
+            "Topology Aware Hints has been disabled".to_owned(),
+        ),
+    };
+    Some((event_type, reason, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_told_of_when_they_come_or_go_or_something_else_is_in_their_way() {
+        use Hints::{Given, Off, Refused};
+        let (no_zone, few) = (
+            Refused(Refusal::NoZone),
+            Refused(Refusal::TooFewEndpoints { endpoints: 1, zones: 2 }),
+        );
+        let (on, off) = (Some("TopologyAwareHintsEnabled"), Some("TopologyAwareHintsDisabled"));
+        let table = [
+            (Off, Off, None),
+            (Off, Given, on),
+            (Off, few, off),
+            (Given, Given, None),
+            (Given, few, off),
+            (Given, Off, off),
+            (few, few, None),
+            (few, no_zone, off),
+            (few, Given, on),
+            (few, Off, None),
+        ];
+        for (before, now, told) in table {
+            assert_eq!(
+                news(before, now).map(|(_, reason, _)| reason),
+                told,
+                "{before:?} {now:?}"
+            );
+        }
     }
 }

@@ -223,6 +223,10 @@ fn what_slices_list_in_vain_is_named() {
     six["addressType"] = json!("IPv6");
     let mut portless = named(json!("http"), "TCP");
     portless["ports"] = json!(null);
+    let mut labelled = named(json!("http"), "TCP");
+    labelled["metadata"]["labels"]["service.kubernetes.io/headless"] = json!("");
+    let mut numberless = named(json!("http"), "TCP");
+    numberless["ports"][0].as_object_mut().unwrap().remove("port");
     let mut empty = named(json!("web"), "TCP");
     empty["endpoints"] = json!(null);
     let matches = "matches none of the Service's ports";
@@ -251,11 +255,20 @@ fn what_slices_list_in_vain_is_named() {
         ),
         (plain(), six, Some("the Service has no IPv6 address".into())),
         (plain(), portless, Some("it has no ports".into())),
+        (
+            plain(),
+            labelled,
+            Some("label service.kubernetes.io/headless, which keeps a slice from it".into()),
+        ),
+        (plain(), numberless, Some(r#"its port "http" has no number"#.into())),
         (plain(), empty, None),
     ];
     for (spec, slice, why) in table {
         let want: Vec<String> = why.iter().map(|why| format!("does not use slice ext: {why}")).collect();
-        assert_eq!(look(&spec, json!([slice])).unused, want, "{spec} {slice}");
+        let seen = look(&spec, json!([slice]));
+        assert_eq!(seen.unused, want, "{spec} {slice}");
+        let is_used = seen.ports.iter().any(|port| !port.endpoints.is_empty());
+        assert!(!is_used || why.is_none(), "{spec} {slice}");
     }
 }
 

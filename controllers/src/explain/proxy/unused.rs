@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 
-use super::protocol_of;
+use super::{is_read, protocol_of};
+use crate::endpoints::HEADLESS_LABEL;
 use crate::explain::kept::limited;
 
 /// A sentence for each such slice or port; `families`: those of the clusterIPs. Slices without endpoints are nobody's loss.
@@ -16,7 +17,9 @@ pub fn unused(spec: &ServiceSpec, families: &[&str], slices: &[EndpointSlice]) -
         }
         let name = slice.metadata.name.as_deref().unwrap_or_default();
         let ports = slice.ports.as_deref().unwrap_or_default();
-        let reasons: Vec<String> = if !families.contains(&slice.address_type.as_str()) {
+        let reasons: Vec<String> = if !is_read(slice) {
+            vec![format!("label {HEADLESS_LABEL}, which keeps a slice from it")]
+        } else if !families.contains(&slice.address_type.as_str()) {
             vec![format!("the Service has no {} address", slice.address_type)]
         } else if ports.is_empty() {
             vec!["it has no ports".to_owned()]
@@ -49,7 +52,8 @@ fn mismatch(own: &[&ServicePort], port: &EndpointPort) -> Option<String> {
     }
     let mut protocols = same_name.map(|own| protocol_of(own.protocol.as_deref()));
     if protocols.any(|own| own == protocol) {
-        return None;
+        let is_numbered = port.port.is_some_and(|number| number != 0);
+        return (!is_numbered).then(|| format!("its port {name:?} has no number"));
     }
     Some(format!(
         "its port {name:?} is {protocol}, and the Service has none of that name and protocol"

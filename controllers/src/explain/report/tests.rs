@@ -273,6 +273,13 @@ fn what_is_stored_is_compared_with_what_should_be() {
     let missing = || State::Differs(vec!["there is none".into()]);
     let report = world.report();
     assert_eq!((states(&report), report.in_order), (vec![missing(), missing()], false));
+    // The controllers cannot make them, and are at rest.
+    world.namespace = Some(json!({"metadata": {"name": "shop", "deletionTimestamp": "2026-11-30T11:00:00Z"}}));
+    let report = world.report();
+    let is_ending =
+        |state: &State| matches!(state, State::LeftAlone(why) if why.contains("the namespace is being deleted"));
+    assert!(report.in_order && states(&report).iter().all(is_ending), "{report:?}");
+    world.namespace = None;
 
     world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.1"], &["10.1.0.2"])]);
     world.slices = Some(vec![slice_of_web("web-a", &[("10.1.0.1", true), ("10.1.0.2", false)])]);
@@ -322,6 +329,31 @@ fn slices_of_others_are_shown_and_left_alone() {
         ["192.0.2.1:8080"],
         "kube-proxy reads every slice"
     );
+}
+
+#[test]
+fn a_slice_that_is_held_while_it_is_deleted_is_shown_because_it_is_read() {
+    let mut world = World::new(web(), [pod("p1", &["10.1.0.1"])]);
+    let mut going = slice_of_web("going", &[("10.1.0.9", true)]);
+    going["metadata"]["deletionTimestamp"] = json!("2026-11-30T11:00:00Z");
+    going["metadata"]["finalizers"] = json!(["x/y"]);
+    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.1"], &[])]);
+    world.slices = Some(vec![going, slice_of_web("web-a", &[("10.1.0.1", true)])]);
+    let report = world.report();
+    let rows = report.endpoint_slices.unwrap();
+    let state = |name: &str| {
+        rows.iter()
+            .find(|it| it.name.as_deref() == Some(name))
+            .unwrap()
+            .state
+            .clone()
+    };
+    assert_eq!(state("web-a"), State::Same);
+    let why = "being deleted, held by finalizer x/y; kube-proxy and DNS read it until it is gone";
+    assert_eq!(state("going"), State::LeftAlone(why.into()));
+    let proxied = report.kube_proxy.unwrap();
+    assert_eq!(proxied.ports[0].endpoints, ["10.1.0.1:8080", "10.1.0.9:8080"]);
+    assert!(report.in_order);
 }
 
 #[test]

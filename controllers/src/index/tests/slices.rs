@@ -244,4 +244,6 @@ fn the_shares_of_the_zones_affect_services_with_topology_mode_auto() {
     index.apply_node(node("n2", "b", 8, 6));
     index.sweep(Kind::Node);
     assert_eq!(affected(&mut index), []);
+    index.apply_node(node("n2", "b", 16, 7));
+    assert_eq!(affected(&mut index), [("auto".to_owned(), Cause::Pod)]);
 }
