@@ -49,18 +49,18 @@ where
     }
 }
 
-/// What these parameters select.
-pub async fn listed<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, Failure>
+/// What is kept of each object that these parameters select.
+pub async fn listed<K, T>(api: &Api<K>, params: ListParams, keep: impl Fn(K) -> T) -> Result<Vec<T>, Failure>
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let mut objects = Vec::new();
+    let mut kept = Vec::new();
     each(api, params, |object| {
-        objects.push(object);
+        kept.push(keep(object));
         Ok::<_, Failure>(())
     })
     .await?;
-    Ok(objects)
+    Ok(kept)
 }
 
 enum Unread {

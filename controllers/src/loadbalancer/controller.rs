@@ -324,9 +324,11 @@ impl LoadBalancers {
     async fn refresh(&self) -> Result<(), Failure> {
         let services: Api<BalancedService> = Api::all(self.client.clone());
         let pools: Api<LoadBalancerPool> = Api::all(self.client.clone());
+        let products = self.desk.lock().scope().products;
         let (services, pools) = tokio::try_join!(
-            books::listed(&services, ListParams::default().fields(BALANCED)),
-            books::listed(&pools, ListParams::default()),
+            books::listed(&services, ListParams::default().fields(BALANCED), |it| it
+                .fact(products)),
+            books::listed(&pools, ListParams::default(), |it| it.fact(products)),
         )?;
         let mut desk = self.desk.lock();
         LoadBalancerPool::replace(&mut desk, pools, Instant::now());

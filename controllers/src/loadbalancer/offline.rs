@@ -23,11 +23,11 @@ pub async fn read(client: &Client, scope: Scope) -> Result<Option<Desk>, String>
     let pools: Api<LoadBalancerPool> = Api::all(client.clone());
     let services: Api<BalancedService> = Api::all(client.clone());
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let all = ListParams::default;
+    let (all, products) = (ListParams::default, scope.products);
     let lists = tokio::try_join!(
-        listed(&pools, all()),
-        listed(&services, all().fields(BALANCED)),
-        listed(&namespaces, all()),
+        listed(&pools, all(), |it| it.fact(products)),
+        listed(&services, all().fields(BALANCED), |it| it.fact(products)),
+        listed(&namespaces, all(), |it| it.fact(products)),
     );
     let (pools, services, namespaces) = match lists {
         Ok(lists) => lists,
@@ -40,7 +40,10 @@ pub async fn read(client: &Client, scope: Scope) -> Result<Option<Desk>, String>
     };
     let nodes: Api<NeighbourNode> = Api::all(client.clone());
     let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
-    let around = tokio::try_join!(listed(&nodes, all()), listed(&cidrs, all()));
+    let around = tokio::try_join!(
+        listed(&nodes, all(), |it| it.fact(products)),
+        listed(&cidrs, all(), |it| it.fact(products)),
+    );
     let (mut desk, now) = (Desk::new(scope), Instant::now());
     // Who may not read them sees no overlap, as the controller does.
     if let Ok((nodes, cidrs)) = around {

@@ -1,6 +1,5 @@
 //! From the watches onto the desk.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,11 +9,13 @@ use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use svcplane_allocators::balancers::Products;
+use svcplane_allocators::service::ServiceKey;
 use svcplane_webhook::pools::{Labels, LoadBalancerPool, ServedPool, Unreadable, read_load_balancer_pool};
 
 use super::super::desk::Desk;
 use super::super::neighbours::{Both, Neighbour};
-use super::super::wire::{BalancedService, NeighbourNode};
+use super::super::wire::{BalancedService, NeighbourNode, Seen};
 use super::LoadBalancers;
 use crate::books::readable;
 
@@ -22,21 +23,32 @@ use crate::books::readable;
 pub trait Fed: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static {
     /// The name of its watch.
     const NAME: &'static str;
+    /// What is kept of an object: a list holds these, which are a fraction of the objects.
+    type Fact: Send;
+    /// Reads it.
+    fn fact(self, products: Products) -> Self::Fact;
     /// It is stored like this.
-    fn set(self, desk: &mut Desk, now: Instant);
+    fn set(desk: &mut Desk, fact: Self::Fact, now: Instant);
     /// It is gone.
     fn remove(self, desk: &mut Desk, now: Instant);
     /// A complete list.
-    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant);
+    fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant);
 }
 
 impl Fed for BalancedService {
     const NAME: &'static str = "loadbalancer-services";
+    /// One of another type by its name and version alone.
+    type Fact = Result<Box<Seen>, (ServiceKey, u64)>;
 
-    fn set(self, desk: &mut Desk, now: Instant) {
-        match self.read(desk.scope().products) {
-            Some(seen) => desk.see(seen, now),
-            None => desk.gone(&self.key(), self.version(), now),
+    fn fact(self, products: Products) -> Self::Fact {
+        let seen = self.read(products).map(Box::new);
+        seen.ok_or_else(|| (self.key(), self.version()))
+    }
+
+    fn set(desk: &mut Desk, fact: Self::Fact, now: Instant) {
+        match fact {
+            Ok(seen) => desk.see(*seen, now),
+            Err((key, version)) => desk.gone(&key, version, now),
         }
     }
 
@@ -44,53 +56,67 @@ impl Fed for BalancedService {
         desk.gone(&self.key(), self.version(), now);
     }
 
-    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
-        let products = desk.scope().products;
-        let seen = all.iter().filter_map(|service| service.read(products));
-        let ours = seen.filter(|seen| desk.scope().covers(&seen.class)).collect();
-        desk.replace_services(ours, now);
+    fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
+        let mut seen: Vec<Seen> = all.into_iter().filter_map(Result::ok).map(|seen| *seen).collect();
+        seen.retain(|seen| desk.scope().covers(&seen.class));
+        desk.replace_services(seen, now);
     }
 }
 
 impl Fed for LoadBalancerPool {
     const NAME: &'static str = "loadbalancerpools";
+    type Fact = (String, u64, Result<ServedPool, Unreadable>);
 
-    fn set(self, desk: &mut Desk, now: Instant) {
-        desk.set_pool(&self.name_any(), version(&self), Some(pool(&self)), now);
+    fn fact(self, _: Products) -> Self::Fact {
+        let pool = readable(&self, read_load_balancer_pool(&self));
+        (self.name_any(), version(&self), pool)
+    }
+
+    fn set(desk: &mut Desk, (name, version, pool): Self::Fact, now: Instant) {
+        desk.set_pool(&name, version, Some(pool), now);
     }
 
     fn remove(self, desk: &mut Desk, now: Instant) {
         desk.set_pool(&self.name_any(), version(&self), None, now);
     }
 
-    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
-        let pools = all.iter().map(|it| (it.name_any(), (version(it), pool(it))));
+    fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
+        let pools = all.into_iter().map(|(name, version, pool)| (name, (version, pool)));
         desk.replace_pools(pools.collect(), now);
     }
 }
 
 impl Fed for Namespace {
     const NAME: &'static str = "loadbalancer-namespaces";
+    type Fact = (String, Labels);
 
-    fn set(self, desk: &mut Desk, now: Instant) {
-        desk.set_namespace(&self.name_any(), Some(self.labels()), now);
+    fn fact(self, _: Products) -> Self::Fact {
+        (self.name_any(), self.metadata.labels.unwrap_or_default())
+    }
+
+    fn set(desk: &mut Desk, (name, labels): Self::Fact, now: Instant) {
+        desk.set_namespace(&name, Some(&labels), now);
     }
 
     fn remove(self, desk: &mut Desk, now: Instant) {
         desk.set_namespace(&self.name_any(), None, now);
     }
 
-    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
-        let labels: BTreeMap<String, Labels> = all.iter().map(|it| (it.name_any(), it.labels().clone())).collect();
-        desk.replace_namespaces(labels, now);
+    fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
+        desk.replace_namespaces(all.into_iter().collect(), now);
     }
 }
 
 impl Fed for NeighbourNode {
     const NAME: &'static str = "loadbalancer-nodes";
+    type Fact = Vec<(Neighbour, Both)>;
 
-    fn set(self, desk: &mut Desk, now: Instant) {
-        desk.set_neighbours(self.uses(), now);
+    fn fact(self, _: Products) -> Self::Fact {
+        self.uses()
+    }
+
+    fn set(desk: &mut Desk, uses: Self::Fact, now: Instant) {
+        desk.set_neighbours(uses, now);
     }
 
     fn remove(self, desk: &mut Desk, now: Instant) {
@@ -101,38 +127,34 @@ impl Fed for NeighbourNode {
         desk.set_neighbours(gone.collect(), now);
     }
 
-    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
-        let uses = all.iter().flat_map(Self::uses).collect();
+    fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
+        let uses = all.into_iter().flatten().collect();
         desk.replace_neighbours(uses, |it| !matches!(it, Neighbour::ServiceCidr(_)), now);
     }
 }
 
 impl Fed for ServiceCIDR {
     const NAME: &'static str = "loadbalancer-servicecidrs";
+    type Fact = (Neighbour, Both);
 
-    fn set(self, desk: &mut Desk, now: Instant) {
-        desk.set_neighbours(vec![cidrs(&self)], now);
+    fn fact(self, _: Products) -> Self::Fact {
+        let spec = self.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
+        let uses = Both::named(spec.map(String::as_str));
+        (Neighbour::ServiceCidr(self.name_any().into()), uses)
+    }
+
+    fn set(desk: &mut Desk, fact: Self::Fact, now: Instant) {
+        desk.set_neighbours(vec![fact], now);
     }
 
     fn remove(self, desk: &mut Desk, now: Instant) {
-        let (neighbour, _) = cidrs(&self);
+        let neighbour = Neighbour::ServiceCidr(self.name_any().into());
         desk.set_neighbours(vec![(neighbour, Both::default())], now);
     }
 
-    fn replace(desk: &mut Desk, all: Vec<Self>, now: Instant) {
-        let uses = all.iter().map(cidrs).collect();
-        desk.replace_neighbours(uses, |it| matches!(it, Neighbour::ServiceCidr(_)), now);
+    fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
+        desk.replace_neighbours(all, |it| matches!(it, Neighbour::ServiceCidr(_)), now);
     }
-}
-
-fn cidrs(object: &ServiceCIDR) -> (Neighbour, Both) {
-    let spec = object.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten());
-    let neighbour = Neighbour::ServiceCidr(object.name_any().into());
-    (neighbour, Both::named(spec.map(String::as_str)))
-}
-
-fn pool(object: &LoadBalancerPool) -> Result<ServedPool, Unreadable> {
-    readable(object, read_load_balancer_pool(object))
 }
 
 fn version(pool: &LoadBalancerPool) -> u64 {
@@ -141,16 +163,19 @@ fn version(pool: &LoadBalancerPool) -> u64 {
 }
 
 /// Takes the events of one kind; a list as a whole.
-pub struct Intake<K> {
+pub struct Intake<K: Fed> {
     controller: Arc<LoadBalancers>,
-    listed: Vec<K>,
+    products: Products,
+    listed: Vec<K::Fact>,
 }
 
 impl<K: Fed> Intake<K> {
     /// Onto the desk of this controller.
     pub fn new(controller: Arc<LoadBalancers>) -> Self {
+        let products = controller.desk().lock().scope().products;
         Self {
             controller,
+            products,
             listed: Vec::new(),
         }
     }
@@ -160,12 +185,15 @@ impl<K: Fed> Intake<K> {
         let now = Instant::now();
         match event {
             Event::Init => self.listed.clear(),
-            Event::InitApply(object) => self.listed.push(object),
+            Event::InitApply(object) => self.listed.push(object.fact(self.products)),
             Event::InitDone => {
                 let all = std::mem::take(&mut self.listed);
                 self.controller.apply(|desk| K::replace(desk, all, now));
             }
-            Event::Apply(object) => self.controller.apply(|desk| object.set(desk, now)),
+            Event::Apply(object) => {
+                let fact = object.fact(self.products);
+                self.controller.apply(|desk| K::set(desk, fact, now));
+            }
             Event::Delete(object) => self.controller.apply(|desk| object.remove(desk, now)),
         }
     }

@@ -12,6 +12,7 @@ use svcplane_runtime::queue::Outcome;
 
 use super::super::FIELD_MANAGER;
 use super::super::condition::Change;
+use super::super::desk::Desk;
 use super::super::wire::BalancedService;
 use super::LoadBalancers;
 use super::feed::Fed as _;
@@ -72,7 +73,7 @@ impl LoadBalancers {
                 self.apply(|desk| {
                     let waited = desk.kept_mut(key).and_then(|kept| kept.acknowledge(Instant::now()));
                     self.metrics.assigned(waited.filter(|_| change.of_addresses));
-                    stored.set(desk, Instant::now());
+                    take(desk, stored);
                 });
                 Outcome::Done
             }
@@ -108,7 +109,7 @@ impl LoadBalancers {
         let is_conflict = matches!(failure, Failure::Conflict | Failure::NotFound | Failure::Invalid(_));
         if is_conflict || failure.may_have_acted() {
             match call(CALL_LIMIT, services.get_opt(&key.name)).await {
-                Ok(Some(stored)) => self.apply(|desk| stored.set(desk, Instant::now())),
+                Ok(Some(stored)) => self.apply(|desk| take(desk, stored)),
                 Ok(None) => self.apply(|desk| desk.gone(key, u64::MAX, Instant::now())),
                 // The watch will tell.
                 Err(_) => {}
@@ -154,4 +155,10 @@ impl LoadBalancers {
 fn wall() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Timestamp(since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or_default()))
+}
+
+/// An answer of the apiserver, as the watch will show it.
+fn take(desk: &mut Desk, stored: BalancedService) {
+    let fact = stored.fact(desk.scope().products);
+    BalancedService::set(desk, fact, Instant::now());
 }
