@@ -248,7 +248,10 @@ async fn ciliums_pools_come_over_from_files_and_from_the_cluster() {
             "versions": [{"name": "v2alpha1", "served": true, "storage": true, "schema": anything}]}});
     rig.kubectl(&["apply", "-f", "-"], &kind.to_string());
     let established = "crd/ciliumloadbalancerippools.cilium.io";
-    rig.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", established], "");
+    rig.kubectl(
+        &["wait", "--for=condition=Established", "--timeout=60s", established],
+        "",
+    );
     let stored = theirs.replace("cilium.io/v2", "cilium.io/v2alpha1");
     let (pool, _) = stored.split_once("---").unwrap();
     rig.kubectl(&["apply", "-f", "-"], pool);
