@@ -14,7 +14,6 @@ mod gather;
 mod kept;
 mod kept_endpoints;
 mod kept_slices;
-mod listing;
 mod misses;
 mod named_ports;
 mod objects;
@@ -32,6 +31,7 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
+use svcplane_runtime::client;
 use svcplane_webhook::ledger::{Ledger, Ranges};
 
 use crate::args::{ExplainArgs, Form};
@@ -66,10 +66,13 @@ pub struct Explained {
 
 /// Reads the cluster and explains one Service. The error is one line.
 pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, String> {
-    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-explain").await?;
+    let config = client::load_config(args.kubeconfig.as_deref()).await;
+    let config = config.map_err(|error| error.to_string())?;
+    let server = client::server(&config).clone();
+    let client = start::connect_to(config, "svcplane-explain")?;
     let key = args.key(client.default_namespace())?;
     let texts = Box::pin(gather::gather(&client, &key)).await;
-    let objects = Objects::read(texts.map_err(|trouble| trouble.to_string())?)?;
+    let objects = Objects::read(texts.map_err(|trouble| trouble.told(&server))?)?;
     let limits = args.sizes.limits();
     let mut report = Report::of(&objects, &limits, &args.cluster_domain);
     if report.service.kind == "LoadBalancer" {
@@ -93,8 +96,12 @@ pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, Stri
 
 /// All that holds values, and the pools with what they select by. The error is one line.
 async fn ledger(client: &Client, ranges: Ranges) -> Result<Ledger, String> {
-    let mut ledger = Box::pin(pools::gather(client, ranges)).await?;
-    let namespaces = list::<Namespace>(client).await?;
+    let (ledger, namespaces) = tokio::join!(Box::pin(pools::gather(client, ranges)), list::<Namespace>(client));
+    let (mut ledger, namespaces) = match (ledger, namespaces) {
+        (Ok(ledger), Ok(namespaces)) => (ledger, namespaces),
+        (Err(one), Err(other)) => return Err(format!("{one}; {other}")),
+        (Err(why), _) | (_, Err(why)) => return Err(why),
+    };
     feed(&mut ledger, namespaces.as_deref(), Instant::now());
     Ok(ledger)
 }

@@ -28,6 +28,7 @@
 //! * [`index`]: what is stored, and who is affected by a change.
 //! * [`leadership`]: the life of a term.
 //! * [`lease_notes`]: what svcplane notes on its Lease.
+//! * [`listing`]: what Endpoints and slices list, and what differs.
 //! * [`loadbalancer`]: addresses of Services of type LoadBalancer.
 //! * [`metrics`]: what the controllers count.
 //! * [`mirroring`]: what the slices of hand-made Endpoints should be.
@@ -73,6 +74,7 @@ pub mod identity;
 pub mod index;
 pub mod leadership;
 pub mod lease_notes;
+pub mod listing;
 pub mod loadbalancer;
 pub mod metrics;
 pub mod mirroring;

@@ -20,7 +20,7 @@ pub(crate) use meta::{SlimMeta, slim};
 pub use node::WireNode;
 pub use outgoing::{write_endpoints, write_slice};
 pub use pod::WirePod;
-pub use service::WireService;
+pub use service::{WireService, auto_annotation};
 pub use slice::WireSlice;
 use target::WireTarget;
 

@@ -78,6 +78,15 @@ async fn the_default_mode_plans_counts_and_logs_and_writes_no_endpoints() {
     wait_planned(&replica, &namespace, 4).await;
     let last = planned(&replica, &namespace);
     assert!(last.contains(&("blue".into(), "update".into())), "{last:?}");
+    let entries = replica.log_entries("would write (observe mode)");
+    let blue = format!("{}/blue", namespace.name());
+    let is_update = |entry: &&Value| entry["verb"] == "update" && entry["endpoints"] == blue;
+    let update = entries.iter().find(is_update).unwrap();
+    let change = update["change"].as_str().unwrap();
+    assert!(
+        change.starts_with("+10.201.0.1, +10.201.0.2, -10.201.0.9, label "),
+        "{change}"
+    );
 
     let page = replica.metrics().await.unwrap();
     let total = |operation: &str| page.sum("svcplane_planned_operations_total", &[("operation", operation)]);

@@ -6,7 +6,7 @@ use clap::Args;
 use svcplane_runtime::args::duration;
 
 use super::Controllers;
-use super::explain::whole_service;
+use super::explain::canary;
 use crate::controller::Controller;
 use crate::gate::Holds;
 use crate::model::ObjectKey;
@@ -17,7 +17,7 @@ use crate::model::ObjectKey;
 pub struct CanaryArgs {
     /// A headless Service with the label svcplane.io/canary and a selector that matches nothing: active mode begins when no built-in
     /// controller has made anything for it, and ends when one does
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = canary)]
     pub canary: Option<ObjectKey>,
 
     /// How often the canary is asked while it passes

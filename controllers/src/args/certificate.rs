@@ -7,7 +7,7 @@ use clap::Args;
 use svcplane_runtime::args::duration;
 use svcplane_webhook::rotation::Policy;
 
-use super::explain::whole_service;
+use super::explain::webhook_secret;
 use crate::certificate::{CertificateFiles, Keeping};
 use crate::model::ObjectKey;
 
@@ -26,7 +26,7 @@ pub struct CertificateArgs {
     pub webhook_tls_private_key_file: Option<PathBuf>,
 
     /// The Secret of type kubernetes.io/tls with the webhook's certificate, instead of files; watched through the apiserver
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service, conflicts_with = "webhook_tls_cert_file")]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = webhook_secret, conflicts_with = "webhook_tls_cert_file")]
     pub webhook_tls_secret: Option<ObjectKey>,
 
     /// The leader makes the certificate in that Secret, renews it, and publishes its authority in the webhook configurations

@@ -106,12 +106,27 @@ pub(super) fn service(text: &str) -> Result<Named, String> {
     Ok(named)
 }
 
-/// A Service of a flag, which has no other place for the namespace.
-pub(super) fn whole_service(text: &str) -> Result<ObjectKey, String> {
+/// The Service of the webhook.
+pub(super) fn webhook_service(text: &str) -> Result<ObjectKey, String> {
+    whole(text, "svcplane/svcplane-webhook")
+}
+
+/// The Secret of the webhook's certificate.
+pub(super) fn webhook_secret(text: &str) -> Result<ObjectKey, String> {
+    whole(text, "svcplane/svcplane-webhook-tls")
+}
+
+/// The canary.
+pub(super) fn canary(text: &str) -> Result<ObjectKey, String> {
+    whole(text, "svcplane/svcplane-canary")
+}
+
+/// An object of a flag, which has no other place for the namespace; `such_as`: one that this flag might name.
+fn whole(text: &str, such_as: &str) -> Result<ObjectKey, String> {
     let named = service(text)?;
     let namespace = named
         .namespace
-        .ok_or("write it as NAMESPACE/NAME, such as svcplane/svcplane-webhook")?;
+        .ok_or_else(|| format!("write it as NAMESPACE/NAME, such as {such_as}"))?;
     Ok(ObjectKey::new(namespace, named.name))
 }
 
@@ -137,6 +152,22 @@ mod tests {
         let line = Line::try_parse_from([&["explain"][..], words].concat()).map_err(|error| error.to_string())?;
         line.args.check()?;
         line.args.key(context)
+    }
+
+    type Read = fn(&str) -> Result<ObjectKey, String>;
+
+    #[test]
+    fn an_object_of_a_flag_needs_its_namespace() {
+        let flags: [(Read, &str); 3] = [
+            (canary, "svcplane/svcplane-canary"),
+            (webhook_service, "svcplane/svcplane-webhook"),
+            (webhook_secret, "svcplane/svcplane-webhook-tls"),
+        ];
+        for (parse, such_as) in flags {
+            let told = format!("write it as NAMESPACE/NAME, such as {such_as}");
+            assert_eq!(parse("foo"), Err(told));
+            assert_eq!(parse("shop/foo"), Ok(ObjectKey::new("shop", "foo")));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use svcplane_runtime::args::{dns_label, dns_subdomain, duration};
 use svcplane_runtime::leader::LeaseName;
 
 use super::Controllers;
-use super::explain::whole_service;
+use super::explain::canary;
 use crate::model::ObjectKey;
 
 /// See the module.
@@ -23,7 +23,7 @@ pub struct HandbackArgs {
     pub lease: LeaseArgs,
 
     /// The canary of svcplane run: waits until kube-controller-manager has made something for it
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = canary)]
     pub canary: Option<ObjectKey>,
 
     /// As svcplane run has it: only kube-controller-manager's own of these are waited for

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use svcplane_runtime::args::socket_address;
 
-use super::explain::whole_service;
+use super::explain::webhook_service;
 use super::{Form, LoadBalancerArgs, RangeArgs};
 use crate::model::ObjectKey;
 use crate::pools::Wanted;
@@ -40,7 +40,7 @@ pub struct PoolsArgs {
     pub from_replicas: bool,
 
     /// The Service of the webhook, whose EndpointSlices name the replicas; their addresses must be within reach, as in a Pod
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service, requires = "from_replicas")]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = webhook_service, requires = "from_replicas")]
     pub webhook_service: Option<ObjectKey>,
 
     /// Admin port of the replicas that --webhook-service names

@@ -11,7 +11,7 @@ use svcplane_webhook::policy::ExternalIps;
 
 use super::RangeArgs;
 use super::certificate::{CertificateArgs, Source};
-use super::explain::whole_service;
+use super::explain::webhook_service;
 use crate::model::ObjectKey;
 
 /// See the module.
@@ -43,7 +43,7 @@ pub struct WebhookArgs {
     pub webhook_strict: bool,
 
     /// The Service of the webhook, whose EndpointSlices name the replicas that serve it; without it this one is alone
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = whole_service, conflicts_with = "webhook_peers")]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = webhook_service, conflicts_with = "webhook_peers")]
     pub webhook_service: Option<ObjectKey>,
 
     /// The replicas that serve the webhook, where no Service names them

@@ -27,6 +27,18 @@ where
     pages(&Api::all(client.clone()), &K::plural(&()), Ok).await
 }
 
+/// The same of a kind that may be kept from this account: then the inner error says so.
+pub async fn list_if_permitted<K>(client: &Client) -> Result<Result<Option<Vec<K>>, String>, String>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let what = K::plural(&());
+    match all(&Api::all(client.clone()), Ok).await {
+        Err(unread @ Unread::Api(Failure::Forbidden(_))) => Ok(Err(unread.told(&what))),
+        other => listed_or_absent(other, &what).map(Ok),
+    }
+}
+
 /// The same of an API, for which there are words. `read`: what is kept of an object.
 pub async fn pages<K, T>(
     api: &Api<K>,
@@ -36,16 +48,27 @@ pub async fn pages<K, T>(
 where
     K: Clone + DeserializeOwned + Debug,
 {
+    listed_or_absent(all(api, read).await, what)
+}
+
+async fn all<K, T>(api: &Api<K>, read: impl Fn(K) -> Result<T, String>) -> Result<Vec<T>, Unread>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
     let mut objects = Vec::new();
-    let all = each(api, ListParams::default(), |object| {
+    let take = |object| {
         objects.push(read(object).map_err(Unread::Object)?);
-        Ok(())
-    });
-    match all.await {
-        Ok(()) => Ok(Some(objects)),
+        Ok::<_, Unread>(())
+    };
+    each(api, ListParams::default(), take).await?;
+    Ok(objects)
+}
+
+fn listed_or_absent<T>(listed: Result<Vec<T>, Unread>, what: &str) -> Result<Option<Vec<T>>, String> {
+    match listed {
+        Ok(objects) => Ok(Some(objects)),
         Err(Unread::Api(Failure::NotFound)) => Ok(None),
-        Err(Unread::Api(failure)) => Err(format!("cannot read {what}: {failure}")),
-        Err(Unread::Object(why)) => Err(why),
+        Err(unread) => Err(unread.told(what)),
     }
 }
 
@@ -66,6 +89,15 @@ where
 enum Unread {
     Api(Failure),
     Object(String),
+}
+
+impl Unread {
+    fn told(self, what: &str) -> String {
+        match self {
+            Self::Api(failure) => format!("cannot read {what}: {failure}"),
+            Self::Object(why) => why,
+        }
+    }
 }
 
 impl From<Failure> for Unread {

@@ -258,8 +258,12 @@ fn same_subsets(subsets: &[Subset], truncated: bool, stored: &[Subset]) -> bool 
 }
 
 fn same_labels(service: &Service, stored: &Labels) -> bool {
-    let managed = stored.get(MANAGED_BY_LABEL).is_some_and(|value| **value == *MANAGED_BY);
-    managed && users_labels(&service.labels).eq(users_labels(stored))
+    is_managed(stored) && users_labels(&service.labels).eq(users_labels(stored))
+}
+
+/// Whether they say that an endpoints controller writes the object.
+pub(crate) fn is_managed(labels: &Labels) -> bool {
+    labels.get(MANAGED_BY_LABEL).is_some_and(|value| **value == *MANAGED_BY)
 }
 
 /// All labels but the two that we set ourselves.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::pack::{Batch, Existing, Fate, Packing};
-use crate::model::{Extra, Hints, NodeTable, PodEndpoint};
+use crate::model::{Extra, Hints, Node, NodeTable, PodEndpoint};
 
 /// By how much a zone may be overloaded.
 const OVERLOAD: f64 = 0.2;
@@ -18,8 +18,7 @@ impl Zones {
     /// `None` if a Node that counts has no zone or no CPU, or if there are fewer than two zones.
     pub fn of(nodes: &NodeTable) -> Option<Self> {
         let mut cpus: BTreeMap<Arc<str>, u64> = BTreeMap::new();
-        for node in nodes.values() {
-            let Some(cpu) = node.cpu else { continue };
+        for (node, cpu) in counting(nodes) {
             let zone = node.zone.as_ref().filter(|_| cpu > 0)?;
             let sum = cpus.entry(Arc::clone(zone)).or_default();
             *sum = sum.saturating_add(cpu);
@@ -29,6 +28,25 @@ impl Zones {
         let share = |cpu: u64| cpu as f64 / total as f64;
         (cpus.len() >= 2).then(|| Self(cpus.into_iter().map(|(zone, cpu)| (zone, share(cpu))).collect()))
     }
+
+    /// The Nodes that count and have no zone or no CPU, by name, with what they lack.
+    pub fn lacking(nodes: &NodeTable) -> Vec<String> {
+        let lack = |(node, cpu): (&Node, u64)| {
+            let what = match (&node.zone, cpu) {
+                (None, _) => "zone",
+                (Some(_), 0) => "allocatable CPU",
+                _ => return None,
+            };
+            Some(format!("Node {} has no {what}", node.name))
+        };
+        let mut all: Vec<String> = counting(nodes).filter_map(lack).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+fn counting(nodes: &NodeTable) -> impl Iterator<Item = (&Node, u64)> {
+    nodes.values().filter_map(|node| Some((node, node.cpu?)))
 }
 
 /// Why there are no hints although they are asked for. The words are upstream's: people search for them.

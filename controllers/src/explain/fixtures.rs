@@ -100,3 +100,35 @@ pub fn with(mut object: Value, path: &str, value: Value) -> Value {
     }
     object
 }
+
+/// This Pod, not ready.
+pub fn not_ready(pod: Value) -> Value {
+    with(pod, "/status/conditions/0/status", json!("False"))
+}
+
+/// Endpoints of `shop/web` as endpoints-controller makes them of Pods named after the last part of their addresses.
+pub fn endpoints_of_web(ready: &[&str], not_ready: &[&str]) -> Value {
+    let address = |ip: &&str| {
+        let name = format!("p{}", ip.rsplit('.').next().unwrap());
+        json!({"ip": ip, "nodeName": "n1", "targetRef": {"kind": "Pod", "namespace": "shop", "name": name, "uid": format!("uid-{name}")}})
+    };
+    let list = |ips: &[&str]| ips.iter().map(address).collect::<Vec<_>>();
+    json!({"metadata": {"namespace": "shop", "name": "web", "uid": "e", "resourceVersion": "9",
+            "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}},
+        "subsets": [{"addresses": list(ready), "notReadyAddresses": list(not_ready),
+            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]}]})
+}
+
+/// A slice of the same, of addresses and whether they are ready.
+pub fn slice_of_web(name: &str, ips: &[(&str, bool)]) -> Value {
+    let endpoint = |(ip, ready): &(&str, bool)| {
+        let name = format!("p{}", ip.rsplit('.').next().unwrap());
+        json!({"addresses": [ip], "conditions": {"ready": ready, "serving": ready, "terminating": false}, "nodeName": "n1",
+            "targetRef": {"kind": "Pod", "namespace": "shop", "name": name, "uid": format!("uid-{name}")}})
+    };
+    json!({"metadata": {"namespace": "shop", "name": name, "generateName": "web-", "uid": name, "resourceVersion": "9",
+            "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "s", "controller": true, "blockOwnerDeletion": true}]},
+        "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        "endpoints": ips.iter().map(endpoint).collect::<Vec<_>>()})
+}

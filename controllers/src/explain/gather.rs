@@ -1,17 +1,18 @@
 //! Reads the objects of one Service from the apiserver.
 
-use std::fmt;
 use std::time::Duration;
 
+use http::Uri;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{GetParams, ListParams};
 use kube::core::Request;
-use kube::{Client, Resource};
+use kube::{Api, Client, Resource};
 use serde::{Deserialize, Deserializer};
 use svcplane_runtime::api::{Failure, call};
 
 use super::objects::{Text, Texts, selector};
 use crate::endpointslice::SERVICE_NAME_LABEL;
+use crate::listing::some;
 use crate::model::{Labels, ObjectKey};
 use crate::permissions::{Right, complaint};
 use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
@@ -25,7 +26,7 @@ const PAGE: u32 = 500;
 #[derive(Debug)]
 pub enum Trouble {
     /// There is no such Service.
-    NoService(ObjectKey),
+    NoService(Absent),
     /// The Service itself may not be read.
     NotPermitted(Right),
     /// Reading these failed.
@@ -34,14 +35,62 @@ pub enum Trouble {
     Garbled(String),
 }
 
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Trouble {
+    /// One line; `server`: who was asked.
+    pub fn told(&self, server: &Uri) -> String {
         match self {
-            Self::NoService(key) => write!(f, "there is no Service {} in namespace {}", key.name, key.namespace),
-            Self::NotPermitted(right) => f.write_str(&complaint(std::slice::from_ref(right))),
-            Self::Failed(what, failure) => write!(f, "cannot read {what}: {failure}"),
-            Self::Garbled(text) => f.write_str(text),
+            Self::NoService(absent) => absent.told(),
+            Self::NotPermitted(right) => complaint(std::slice::from_ref(right)),
+            Self::Failed(what, failure) => format!("cannot read {what} from {server}: {failure}"),
+            Self::Garbled(text) => text.clone(),
         }
+    }
+}
+
+/// A Service that there is not.
+#[derive(Debug)]
+pub struct Absent {
+    key: ObjectKey,
+    /// There is no such namespace either.
+    namespace_too: bool,
+    /// Namespaces that have a Service of that name, as far as they may be read.
+    elsewhere: Vec<String>,
+}
+
+impl Absent {
+    /// What cannot be found out about it is left out.
+    async fn look(client: &Client, key: &ObjectKey) -> Self {
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let services: Api<WireService> = Api::all(client.clone());
+        let same_name = ListParams::default().fields(&format!("metadata.name={}", key.name));
+        let (namespace, others) = tokio::join!(
+            call(LIMIT, namespaces.get_metadata(&key.namespace)),
+            call(LIMIT, services.list_metadata(&same_name)),
+        );
+        let mut elsewhere: Vec<String> = others
+            .into_iter()
+            .flat_map(|list| list.items)
+            .filter_map(|it| it.metadata.namespace)
+            .collect();
+        elsewhere.sort_unstable();
+        Self {
+            key: key.clone(),
+            namespace_too: matches!(namespace, Err(Failure::NotFound)),
+            elsewhere,
+        }
+    }
+
+    fn told(&self) -> String {
+        let ObjectKey { namespace, name } = &self.key;
+        let here = if self.namespace_too {
+            format!("there is no namespace {namespace}")
+        } else {
+            format!("there is no Service {name} in namespace {namespace}")
+        };
+        if self.elsewhere.is_empty() {
+            return here;
+        }
+        format!("{here}; there is a Service {name} in {}", some(&self.elsewhere))
     }
 }
 
@@ -50,7 +99,7 @@ pub async fn gather(client: &Client, key: &ObjectKey) -> Result<Texts, Trouble> 
     let namespace = Some(&*key.namespace);
     let service = match get::<WireService>(client, namespace, &key.name).await {
         Ok(service) => service,
-        Err(Failure::NotFound) => return Err(Trouble::NoService(key.clone())),
+        Err(Failure::NotFound) => return Err(Trouble::NoService(Absent::look(client, key).await)),
         Err(Failure::Forbidden(_)) => return Err(Trouble::NotPermitted(right("get", "", "services", namespace))),
         Err(failure) => return Err(Trouble::Failed("the Service", failure)),
     };

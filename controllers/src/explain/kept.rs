@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Limits;
-use super::kept_endpoints;
+use super::kept_endpoints::{self, is_made_by_controller};
 use super::kept_slices::{compare, foreign, left_alone, not_known};
-use super::listing::Listing;
 use super::objects::{GET_ENDPOINTS, LIST_NODES, LIST_PODS, Objects, no_permission};
-use crate::endpointslice::{Matched, Terms, plan_all};
+use crate::endpointslice::{Matched, Refusal, Terms, Zones, plan_all};
+use crate::listing::{Listing, limited};
 use crate::mirroring;
 use crate::model::{Manager, ServiceType, Slice, SliceContent, Subset};
 
@@ -20,8 +20,6 @@ pub(super) const CANARYS: &str = "made for a canary: a built-in controller lives
 const NOBODYS: &str = "the apiserver keeps another one for this Service; nobody removes this one";
 /// Of what is missing in a namespace that is being deleted.
 const ENDING: &str = "there is none, and none can be made: the namespace is being deleted";
-/// Differences named of one object.
-const NAMED: usize = 8;
 
 /// One object as it should be, beside what is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -120,7 +118,11 @@ impl Kept {
             return left_alone(&stored, CANARYS);
         }
         if !service.is_followed() {
-            let why = "made from a selector that the Service no longer has; nobody removes it";
+            let why = if service.selector.is_none() {
+                "made from a selector that the Service no longer has; nobody changes or removes it"
+            } else {
+                "made before the Service became an ExternalName Service; nobody changes or removes it"
+            };
             return left_alone(&stored, why);
         }
         let needed = [(objects.pods.is_some(), LIST_PODS), (objects.nodes_read, LIST_NODES)];
@@ -144,7 +146,7 @@ impl Kept {
         for (_, family) in plans.families {
             plan.merge(family);
         }
-        self.topology = plan.refusal.map(|refusal| refusal.to_string());
+        self.topology = plan.refusal.map(|refusal| refused(refusal, objects));
         let (compared, contents) = compare(&stored, plan);
         self.contents = contents;
         compared
@@ -191,14 +193,16 @@ pub(super) fn unknown(needed: &[(bool, &str)]) -> Option<String> {
     (!missing.is_empty()).then(|| no_permission(&missing.join(" and ")))
 }
 
-/// The first few of them, and how many more.
-pub(super) fn limited(mut words: Vec<String>) -> Vec<String> {
-    let more = words.len().saturating_sub(NAMED);
-    words.truncate(NAMED);
-    if more > 0 {
-        words.push(format!("and {more} more"));
+/// The words of upstream, and the Nodes that are to blame.
+fn refused(refusal: Refusal, objects: &Objects) -> String {
+    if refusal != Refusal::InsufficientNodeInfo {
+        return refusal.to_string();
     }
-    words
+    let lacking = Zones::lacking(&objects.snapshot.nodes);
+    if lacking.is_empty() {
+        return format!("{refusal} (Nodes that count are in fewer than two zones)");
+    }
+    format!("{refusal} ({})", limited(lacking).join(", "))
 }
 
 fn mirroring_words(objects: &Objects, skipped: Option<&mirroring::Skipped>, max: usize) -> Vec<String> {
@@ -215,6 +219,10 @@ fn mirroring_words(objects: &Objects, skipped: Option<&mirroring::Skipped>, max:
     });
     let mut words = vec![match why {
         Some(why) => format!("the Endpoints are not mirrored: {why}"),
+        None if is_made_by_controller(endpoints) => {
+            "the Endpoints that a controller has made are mirrored into EndpointSlices: without a selector their addresses stay as they are"
+                .to_owned()
+        }
         None => "the Endpoints made by hand are mirrored into EndpointSlices".to_owned(),
     }];
     let Some(skipped) = skipped else { return words };
@@ -232,3 +240,6 @@ fn mirroring_words(objects: &Objects, skipped: Option<&mirroring::Skipped>, max:
     }
     words
 }
+
+#[cfg(test)]
+mod tests;

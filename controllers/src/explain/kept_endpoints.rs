@@ -1,10 +1,10 @@
 //! The Endpoints as they should be, beside those that are stored.
 
-use super::kept::{APISERVERS, CANARYS, Compared, State, limited, unknown};
-use super::listing::Listing;
+use super::kept::{APISERVERS, CANARYS, Compared, State, unknown};
 use super::objects::{LIST_PODS, Objects};
-use crate::endpoints::{Operation as Write, Reason, decide};
-use crate::model::{EndpointsObject, ServiceType, Subset};
+use crate::endpoints::{TRIGGER_TIME_ANNOTATION, decide, is_managed};
+use crate::listing::{self, Listing};
+use crate::model::{EndpointsObject, Subset};
 
 /// The object, if there is one or should be one, or if that is not known; and what it should list. `None` = it may not be read.
 pub fn compare(objects: &Objects) -> (Option<Vec<Compared>>, Vec<Subset>) {
@@ -20,7 +20,10 @@ pub fn compare(objects: &Objects) -> (Option<Vec<Compared>>, Vec<Subset>) {
         match decide(service, &snapshot.pods, stored, None).operation {
             None => (State::Same, stored.map(|it| it.subsets.clone()).unwrap_or_default()),
             Some(write) => {
-                let differs = differences(&write, stored, &stored_listings);
+                let differs = stored.map_or_else(
+                    || vec!["there is none".to_owned()],
+                    |stored| listing::of_endpoints(stored, &write.content),
+                );
                 (State::Differs(differs), write.content.subsets)
             }
         }
@@ -42,46 +45,29 @@ pub fn compare(objects: &Objects) -> (Option<Vec<Compared>>, Vec<Subset>) {
 /// Why the Endpoints of this Service are not kept.
 fn not_kept(objects: &Objects) -> Option<String> {
     let service = &objects.service;
+    let stored = objects.snapshot.endpoints.as_deref();
     let why = if objects.key.is_apiservers_own() {
         APISERVERS
     } else if service.is_canary() {
         CANARYS
-    } else if service.kind == ServiceType::ExternalName {
-        "an ExternalName Service has no endpoints"
-    } else if service.selector.is_none() {
-        "made by hand: the Service has no selector"
-    } else {
+    } else if service.is_followed() {
         return None;
+    } else {
+        match (stored.is_some_and(is_made_by_controller), &service.selector) {
+            (true, None) => {
+                "made by a controller from a selector that the Service no longer has; nobody changes it now, and its addresses stay as they are"
+            }
+            (true, Some(_)) => {
+                "made by a controller before the Service became an ExternalName Service; nobody changes or removes it"
+            }
+            (false, None) => "made by hand: the Service has no selector",
+            (false, Some(_)) => "made by hand: nobody keeps Endpoints of an ExternalName Service",
+        }
     };
     Some(why.to_owned())
 }
 
-fn differences(write: &Write, stored: Option<&EndpointsObject>, before: &[Listing]) -> Vec<String> {
-    match (write.reason, stored) {
-        (Reason::Missing, _) | (_, None) => vec!["there is none".to_owned()],
-        (Reason::Labels, _) => vec!["labels are not those of the Service".to_owned()],
-        (Reason::Capacity, _) => vec!["lists too many addresses, or its over-capacity annotation is wrong".to_owned()],
-        (Reason::Subsets, _) => {
-            let after: Vec<Listing> = write.content.subsets.iter().map(Listing::of_subset).collect();
-            let none = Listing::default();
-            let pair = |after: &Listing| {
-                let same = before.iter().find(|before| before.ports == after.ports);
-                same.unwrap_or(&none).differences(after)
-            };
-            let gone = before
-                .iter()
-                .filter(|it| after.iter().all(|after| after.ports != it.ports));
-            let gone = gone.map(|it| {
-                format!(
-                    "-{}",
-                    if it.ports.is_empty() {
-                        "no ports".to_owned()
-                    } else {
-                        it.ports.join(" ")
-                    }
-                )
-            });
-            limited(after.iter().flat_map(pair).chain(gone).collect())
-        }
-    }
+/// Bears the mark of an endpoints controller, or, from before there was one, the time of the change that it published.
+pub(super) fn is_made_by_controller(endpoints: &EndpointsObject) -> bool {
+    is_managed(&endpoints.labels) || endpoints.annotations.contains_key(TRIGGER_TIME_ANNOTATION)
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1 as discovery;
 
-use super::kept::{APISERVERS, Compared, State, limited};
-use super::listing::Listing;
+use super::kept::{APISERVERS, Compared, State};
 use crate::endpointslice::{MANAGED_BY_LABEL, Operation, Plan};
+use crate::listing::{self, Listing};
 use crate::model::{IpFamily, Manager, ObjectKey, Slice, SliceContent};
 
 /// Compares what is stored with what the plan makes of it, and says what that is.
@@ -27,7 +27,7 @@ pub fn compare(stored: &[&Arc<Slice>], plan: Plan) -> (Vec<Compared>, Vec<SliceC
         let before = Listing::of_slice(&slice.content);
         let (state, after) = if let Some(content) = updates.remove(&slice.key.name) {
             (
-                State::Differs(slice_differences(&slice.content, &content)),
+                State::Differs(listing::of_slice(&slice.content, &content)),
                 Some(content),
             )
         } else if deletes.contains(&slice.key.name) {
@@ -136,22 +136,4 @@ pub fn foreign(slice: &discovery::EndpointSlice, service: &ObjectKey) -> Option<
 /// The one slice of `default/kubernetes` that the apiserver writes: of its name, without a manager.
 fn is_apiservers(slice: &discovery::EndpointSlice, service: &ObjectKey) -> bool {
     service.is_apiservers_own() && slice.metadata.name.as_deref() == Some(&*service.name)
-}
-
-fn slice_differences(before: &SliceContent, after: &SliceContent) -> Vec<String> {
-    let mut words = Listing::of_slice(before).differences(&Listing::of_slice(after));
-    if before.labels != after.labels {
-        words.push("labels".to_owned());
-    }
-    if before.owner_references != after.owner_references {
-        words.push("owner".to_owned());
-    }
-    // Of the other manager's slices annotations are no reason to write.
-    if after.manager == Manager::Mirroring && before.annotations != after.annotations {
-        words.push("annotations".to_owned());
-    }
-    if words.is_empty() {
-        words.push("the same in another form".to_owned());
-    }
-    limited(words)
 }

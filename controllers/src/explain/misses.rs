@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::objects::Objects;
-use crate::model::{Labels, ObjectKey};
+use super::objects::{Objects, SeenPod};
+use crate::model::{Labels, ObjectKey, PodName};
 
 /// A Pod that is nearly matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,7 +20,7 @@ pub struct Miss {
 /// right.
 ///
 /// Where the selector has one label only, that alone would be every Pod of the namespace: then a Pod counts if its value is written nearly
-/// the same or stands under another key, or if the Service matches nobody at all.
+/// the same or stands under another key, or, after all others, if the Service matches nobody at all.
 pub fn near(objects: &Objects) -> Vec<Miss> {
     let Some(selector) = objects.service.selector.as_ref().filter(|it| !it.is_empty()) else {
         return Vec::new();
@@ -30,16 +30,19 @@ pub fn near(objects: &Objects) -> Vec<Miss> {
     }
     let alone = objects.snapshot.pods.is_empty();
     let pods = objects.pods.iter().flatten();
-    let here = pods.filter_map(|(name, seen)| {
+    let found = |(name, seen): (&PodName, &SeenPod), alone| {
         let why = near_miss(selector, &seen.labels, alone)?;
         Some(miss(&ObjectKey::new(objects.key.namespace.clone(), name.clone()), why))
-    });
+    };
+    let (near, far): (Vec<_>, Vec<_>) = pods.partition(|(_, seen)| near_miss(selector, &seen.labels, false).is_some());
+    let here = near.into_iter().filter_map(|pod| found(pod, false));
+    let last = far.into_iter().filter(|_| alone).filter_map(|pod| found(pod, true));
     let elsewhere = objects.elsewhere.iter().flatten();
     let elsewhere = elsewhere.map(|key| {
         let why = "its labels match, but a Service has Pods of its own namespace only";
         miss(key, why.to_owned())
     });
-    here.chain(elsewhere).collect()
+    here.chain(elsewhere).chain(last).collect()
 }
 
 fn miss(key: &ObjectKey, why: String) -> Miss {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::kept::limited;
-use super::listing::port_text;
 use crate::endpoints::resolve;
+use crate::listing::limited;
+use crate::listing::port_text;
 use crate::model::{Pod, Protocol, Service, ServicePort, TargetPort};
 
 /// The ports of one Service that lead to a name.

@@ -44,10 +44,10 @@ pub fn notes(service: &Service, ports: &NamedPorts<'_>, pod: &Pod, full: &core::
     }
     if !pod.ready {
         notes.extend(not_ready(pod, full));
-        if service.publish_not_ready {
-            notes
-                .push("publishNotReadyAddresses: the Service lists Pods that are not ready as if they were".to_owned());
-        }
+    }
+    if service.publish_not_ready && (!pod.ready || full.metadata.deletion_timestamp.is_some()) {
+        let listed = "publishNotReadyAddresses: the Service lists Pods that are not ready or are being deleted as if they were ready";
+        notes.push(listed.to_owned());
     }
     notes.extend(ports.missing_in(pod));
     notes

@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1 as core;
 use serde::Serialize;
 
 use super::kept::Kept;
-use super::listing::{Listed, Listing};
 use super::named_ports::NamedPorts;
 use super::objects::{LIST_NODES, Objects, no_permission};
 use super::pod_words::{notes, why};
 use crate::endpoints::{self, Unlisted};
 use crate::endpointslice::Desired;
+use crate::listing::{Listed, Listing};
 use crate::model::{IpFamily, Pod};
 
 /// How a Pod stands where that cannot be told.

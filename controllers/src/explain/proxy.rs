@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service, ServicePort, ServiceSpec};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{EndpointHints, EndpointSlice};
 use serde::Serialize;
 
 use super::env::join_host_port;
 use crate::endpoints::HEADLESS_LABEL;
 use crate::model::IpFamily;
-use crate::wire::parse_ip;
+use crate::wire::{auto_annotation, parse_ip};
 
+mod hints;
 mod modes;
 mod unused;
 
@@ -29,6 +30,8 @@ pub struct Proxied {
     pub ports: Vec<ProxiedPort>,
     /// What slices list and it does not use, and why.
     pub unused: Vec<String>,
+    /// What follows from hints, if there are any, or why nothing does.
+    pub hints: Vec<String>,
     /// What differs between the modes.
     pub modes: Vec<Mode>,
 }
@@ -71,25 +74,25 @@ pub fn proxied(service: &Service, slices: &[EndpointSlice]) -> Proxied {
     let ips = spec.cluster_ips.as_deref().filter(|ips| !ips.is_empty());
     let ips = ips.unwrap_or(&single).iter().filter_map(|ip| parse_ip(ip));
     let ips: Vec<IpAddr> = ips.collect();
-    let mut ports = Vec::new();
+    let annotations = service.metadata.annotations.as_ref();
+    let asked = spec.traffic_distribution.is_some() || annotations.and_then(auto_annotation).is_some();
+    let mut told = Vec::new();
     for ip in &ips {
         for port in spec.ports.iter().flatten() {
-            ports.push(proxied_port(service, &spec, port, *ip, slices));
+            told.push(proxied_port(service, &spec, port, *ip, (slices, asked)));
         }
     }
-    let hints = slices
-        .iter()
-        .filter(|slice| is_read(slice))
-        .flat_map(|slice| slice.endpoints.iter().flatten())
-        .any(|endpoint| endpoint.hints.is_some());
+    let hints = hints::told(&spec, &told);
+    let ports: Vec<ProxiedPort> = told.into_iter().map(|(port, _)| port).collect();
     let modes = ["iptables", "nftables", "ipvs"].map(|mode| Mode {
         mode,
-        does: modes::does(mode, &spec, &ports, hints),
+        does: modes::does(mode, &spec, &ports),
     });
     let families: Vec<&str> = ips.iter().map(|ip| family(*ip)).collect();
     Proxied {
         nothing: None,
         unused: unused::unused(&spec, &families, slices),
+        hints,
         ports,
         modes: modes.into(),
     }
@@ -120,13 +123,14 @@ fn nothing(service: &Service, spec: &ServiceSpec) -> Option<String> {
     }
 }
 
+/// Together with what follows from hints; `asked`: the Service wants them.
 fn proxied_port(
     service: &Service,
     spec: &ServiceSpec,
     port: &ServicePort,
     cluster_ip: IpAddr,
-    slices: &[EndpointSlice],
-) -> ProxiedPort {
+    (slices, asked): (&[EndpointSlice], bool),
+) -> (ProxiedPort, Option<String>) {
     let protocol = protocol_of(port.protocol.as_deref()).to_owned();
     let name = port.name.clone().unwrap_or_default();
     let same_family = |ip: &IpAddr| ip.is_ipv4() == cluster_ip.is_ipv4();
@@ -140,26 +144,29 @@ fn proxied_port(
         frontends.push(format!("NODE:{number}"));
     }
     let found = endpoints(slices, family(cluster_ip), &name, &protocol);
-    let pick = |wanted: fn(State) -> bool| -> Vec<String> {
-        let picked = found.iter().filter(|(_, state)| wanted(**state));
-        picked
-            .map(|((ip, number), _)| join_host_port(&ip.to_string(), *number))
-            .collect()
-    };
-    let ready = pick(|state| state.ready);
+    let ready = picked(&found, |state| state.ready);
     let terminating_only = ready.is_empty() && found.values().any(|state| state.serves_to_the_end());
     let endpoints = if terminating_only {
-        pick(State::serves_to_the_end)
+        picked(&found, State::serves_to_the_end)
     } else {
         ready
     };
-    ProxiedPort {
+    let hints = hints::of_port(&found, asked);
+    let port = ProxiedPort {
         name,
         protocol,
         frontends,
         endpoints,
         terminating_only,
-    }
+    };
+    (port, hints)
+}
+
+fn picked<'a>(found: &BTreeMap<(IpAddr, i32), State<'a>>, wanted: impl Fn(State<'a>) -> bool) -> Vec<String> {
+    let picked = found.iter().filter(|(_, state)| wanted(**state));
+    picked
+        .map(|((ip, number), _)| join_host_port(&ip.to_string(), *number))
+        .collect()
 }
 
 /// It watches no others.
@@ -177,13 +184,14 @@ fn family(ip: IpAddr) -> &'static str {
 }
 
 #[derive(Clone, Copy)]
-struct State {
+struct State<'a> {
     ready: bool,
     serving: bool,
     terminating: bool,
+    hints: Option<&'a EndpointHints>,
 }
 
-impl State {
+impl State<'_> {
     /// Used if nobody is ready.
     fn serves_to_the_end(self) -> bool {
         self.serving && self.terminating
@@ -191,7 +199,12 @@ impl State {
 }
 
 /// By address and port. Of one that stands in two slices the one that is not terminating counts. Only the first address is used.
-fn endpoints(slices: &[EndpointSlice], family: &str, name: &str, protocol: &str) -> BTreeMap<(IpAddr, i32), State> {
+fn endpoints<'a>(
+    slices: &'a [EndpointSlice],
+    family: &str,
+    name: &str,
+    protocol: &str,
+) -> BTreeMap<(IpAddr, i32), State<'a>> {
     let mut found = BTreeMap::new();
     let read = slices.iter().filter(|slice| is_read(slice));
     for slice in read.filter(|slice| slice.address_type == family) {
@@ -205,6 +218,7 @@ fn endpoints(slices: &[EndpointSlice], family: &str, name: &str, protocol: &str)
                     ready: conditions.ready.unwrap_or(true),
                     serving: conditions.serving.unwrap_or(true),
                     terminating: conditions.terminating.unwrap_or(false),
+                    hints: endpoint.hints.as_ref(),
                 };
                 let Some(ip) = endpoint.addresses.first().and_then(|ip| parse_ip(ip)) else {
                     continue;

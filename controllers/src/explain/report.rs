@@ -17,6 +17,7 @@ use super::pods::{self, SeenAs};
 use super::proxy::{self, Proxied};
 use super::values::Allocation;
 use crate::loadbalancer::Choice;
+use crate::wire::auto_annotation;
 
 /// The report. Programs read it as JSON. `null` = not known, because something may not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,7 +43,7 @@ pub struct Report {
     pub endpoints: Option<Vec<Compared>>,
     /// Its slices.
     pub endpoint_slices: Option<Vec<Compared>>,
-    /// Why topology mode `Auto` gives no hints although they are asked for.
+    /// Why topology mode `Auto` gives no hints although they are asked for, so that none are expected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<String>,
     /// What becomes of Endpoints made by hand.
@@ -87,6 +88,12 @@ pub struct About {
     /// `spec.loadBalancerClass`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer_class: Option<String>,
+    /// `spec.trafficDistribution`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic_distribution: Option<String>,
+    /// The annotation that asks for topology mode `Auto`, which goes before `spec.trafficDistribution`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology_annotation: Option<&'static str>,
     /// `default/kubernetes`, whose Endpoints and slice the apiserver writes.
     pub kept_by_apiserver: bool,
     /// Being deleted.
@@ -163,6 +170,8 @@ fn about(objects: &Objects) -> About {
         ports: spec.ports.iter().flatten().map(port).collect(),
         load_balancer: load_balancer(&objects.full),
         load_balancer_class: spec.load_balancer_class,
+        traffic_distribution: spec.traffic_distribution.filter(|text| !text.is_empty()),
+        topology_annotation: objects.full.metadata.annotations.as_ref().and_then(auto_annotation),
         kept_by_apiserver: objects.key.is_apiservers_own(),
         terminating: objects.service.terminating,
     }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::kept::{Compared, State};
-use super::listing::Listing;
 use super::objects::{GET_ENDPOINTS, LIST_PODS, LIST_SLICES, no_permission};
 use super::pods::{Mark, NOT_KNOWN, SeenAs, Verdict};
 use super::report::{About, Report};
@@ -15,8 +14,8 @@ mod readers;
 
 /// Lines of one kind shown at most; the rest is counted, and is in the JSON.
 const SHOWN: usize = 20;
-/// Endpoints named in one line.
-const NAMED: usize = 6;
+/// Near misses shown at most, the nearest first.
+const MISSES: usize = 5;
 
 /// The whole screen.
 pub fn render(report: &Report, style: Style) -> String {
@@ -37,8 +36,12 @@ pub fn render(report: &Report, style: Style) -> String {
         &report.service,
     );
     screen.list(
-        "No hints for topology mode Auto",
-        report.topology.iter().cloned().collect(),
+        "Hints of topology mode Auto",
+        report
+            .topology
+            .iter()
+            .map(|why| format!("none are expected: {why}"))
+            .collect(),
     );
     screen.list("Mirroring", report.mirroring.clone());
     screen.dns(report);
@@ -69,12 +72,17 @@ impl Screen {
 
     /// Nothing if there is nothing.
     fn list(&mut self, heading: &str, lines: Vec<String>) {
+        self.list_of(heading, lines, SHOWN);
+    }
+
+    /// The first `shown`.
+    fn list_of(&mut self, heading: &str, lines: Vec<String>, shown: usize) {
         if lines.is_empty() {
             return;
         }
         self.heading(heading);
-        let more = lines.len().saturating_sub(SHOWN);
-        for line in lines.into_iter().take(SHOWN) {
+        let more = lines.len().saturating_sub(shown);
+        for line in lines.into_iter().take(shown) {
             self.line(&format!("  {line}"));
         }
         if more > 0 {
@@ -121,6 +129,18 @@ impl Screen {
         if let Some(class) = &about.load_balancer_class {
             self.line(&format!("  loadBalancerClass {class}"));
         }
+        self.distribution(about);
+    }
+
+    fn distribution(&mut self, about: &About) {
+        let mut ignored = "";
+        if let Some(name) = about.topology_annotation {
+            self.line(&format!("  topology mode Auto (annotation {name})"));
+            ignored = " (ignored: the annotation goes before it)";
+        }
+        if let Some(distribution) = &about.traffic_distribution {
+            self.line(&format!("  trafficDistribution {distribution}{ignored}"));
+        }
     }
 
     fn allocation(&mut self, allocation: Option<&Allocation>) {
@@ -159,7 +179,7 @@ impl Screen {
             )
         });
         let misses = misses.collect();
-        self.list("Near misses", misses);
+        self.list_of("Near misses", misses, MISSES);
     }
 
     fn matched(&mut self, report: &Report, pods: &[SeenAs]) {
@@ -212,12 +232,19 @@ impl Screen {
             None => vec![not_known(right)],
             Some([]) if service.kept_by_apiserver => vec!["none: the apiserver keeps them itself".to_owned()],
             Some([]) => vec!["none, and there should be none".to_owned()],
-            Some(objects) => objects.iter().map(|it| self.object(it)).collect(),
+            Some(objects) => {
+                let hinted = objects.iter().flat_map(|it| it.expected.iter().chain(&it.stored));
+                let hinted = hinted.flat_map(|it| &it.endpoints).any(|it| !it.hints.is_empty());
+                let asked = service.traffic_distribution.is_some() || service.topology_annotation.is_some();
+                objects.iter().map(|it| self.object(it, hinted || asked)).collect()
+            }
         };
         self.list(heading, lines);
     }
 
-    fn object(&self, it: &Compared) -> String {
+    /// `places`: zones and hints are worth showing.
+    fn object(&self, it: &Compared, places: bool) -> String {
+        let places = places && it.kind != "Endpoints";
         let name = match (&it.name, &it.state) {
             (Some(name), _) => name.as_str(),
             (None, State::NotKnown(_)) => "none stored",
@@ -228,7 +255,7 @@ impl Screen {
         let as_expected =
             !it.expected.is_empty() || it.kind == "Endpoints" && matches!(it.state, State::Same | State::Differs(_));
         let listed = if as_expected { &it.expected } else { &it.stored };
-        let listed: Vec<String> = listed.iter().map(listing).collect();
+        let listed: Vec<String> = listed.iter().map(|it| it.text(places)).collect();
         let listed = match (listed.is_empty(), &it.name) {
             (false, _) => format!("  {}", listed.join("; ")),
             (true, Some(_)) => "  no addresses".to_owned(),
@@ -257,32 +284,6 @@ fn words(verdict: &Verdict) -> String {
         Some(why) => format!("{}, {why}", verdict.standing),
         None if verdict.ports.is_empty() => format!("{}, without ports", verdict.standing),
         None => format!("{} -> {}", verdict.standing, verdict.ports.join(" ")),
-    }
-}
-
-fn listing(listing: &Listing) -> String {
-    let endpoints: Vec<String> = listing.endpoints.iter().map(ToString::to_string).collect();
-    let ports = if listing.ports.is_empty() {
-        "no ports".to_owned()
-    } else {
-        listing.ports.join(" ")
-    };
-    let endpoints = if endpoints.is_empty() {
-        "no endpoints".to_owned()
-    } else {
-        some(&endpoints)
-    };
-    format!("{endpoints} -> {ports}")
-}
-
-/// The first few, and how many more.
-fn some(all: &[String]) -> String {
-    let more = all.len().saturating_sub(NAMED);
-    let first: Vec<&str> = all.iter().take(NAMED).map(String::as_str).collect();
-    if more == 0 {
-        first.join(" ")
-    } else {
-        format!("{} and {more} more", first.join(" "))
     }
 }
 

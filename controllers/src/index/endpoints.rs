@@ -6,7 +6,7 @@ use super::namespace::Namespace;
 use super::overlay::{Finished, Seen, Stored, WriteEnd};
 use super::{Affected, Cause, Epoch};
 use crate::controller::Controller;
-use crate::endpoints::{MANAGED_BY, MANAGED_BY_LABEL};
+use crate::endpoints::is_managed;
 use crate::mirroring::LEADER_ANNOTATION;
 use crate::model::{EndpointsObject, Revision, Uid, Version};
 
@@ -54,8 +54,7 @@ impl Stored for EndpointsObject {
 
 /// Bears the mark of an endpoints controller, and is nobody's leader lock.
 pub(super) fn is_leftover(object: &EndpointsObject) -> bool {
-    let managed = object.labels.get(MANAGED_BY_LABEL);
-    managed.is_some_and(|value| &**value == MANAGED_BY) && !object.annotations.contains_key(LEADER_ANNOTATION)
+    is_managed(&object.labels) && !object.annotations.contains_key(LEADER_ANNOTATION)
 }
 
 impl Namespace {

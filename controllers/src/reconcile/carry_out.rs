@@ -17,6 +17,7 @@ use super::{Desk, SLICES_ACTION, regarding};
 use crate::controller::Controller;
 use crate::endpointslice::{Operation, Plan, name};
 use crate::index::{DeleteEnd, Snapshot};
+use crate::listing::{self, Listing};
 use crate::metrics::{CONTENT, slice_reason};
 use crate::model::{Interner, IpFamily, ObjectKey, Revision, Slice, SliceContent, Uid};
 
@@ -240,32 +241,19 @@ async fn delete(desk: &Desk, slice: &Slice, limit: Duration) -> Result<(), Failu
     gone.map(drop)
 }
 
-/// What a write would change, for a person who reads the log of an observer.
+/// What a write would change, or all that it would make or delete, for a person who reads the log of an observer.
 struct Shown<'a>(&'a Write);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |slice: &Slice| slice.content.endpoints.len();
+        let (Write::Put { slice, .. } | Write::Delete(slice)) = self.0;
         match self.0 {
-            Write::Put {
-                slice,
-                over: Some(over),
-            } => {
-                let (before, after) = (&over.content, &slice.content);
-                let same = before
-                    .endpoints
-                    .iter()
-                    .filter(|it| after.endpoints.contains(it))
-                    .count();
-                write!(
-                    f,
-                    "{} -> {} endpoints, {same} of them as before",
-                    count(over),
-                    count(slice)
-                )
+            Write::Put { over: Some(over), .. } => {
+                f.write_str(&listing::of_slice(&over.content, &slice.content).join(", "))
             }
-            Write::Put { slice, over: None } => write!(f, "0 -> {} endpoints", count(slice)),
-            Write::Delete(slice) => write!(f, "{} -> 0 endpoints", count(slice)),
+            Write::Put { over: None, .. } | Write::Delete(_) => {
+                f.write_str(&Listing::of_slice(&slice.content).text(true))
+            }
         }
     }
 }

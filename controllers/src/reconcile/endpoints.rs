@@ -11,8 +11,9 @@ use svcplane_runtime::events::{Event, EventType};
 use super::outcome::{Synced, write_end};
 use super::{Desk, regarding};
 use crate::controller::Controller;
-use crate::endpoints::{Change, Decision, Operation, Settled, decide};
+use crate::endpoints::{Decision, Operation, Settled, decide};
 use crate::index::{Changes, Orphan, Snapshot};
+use crate::listing;
 use crate::model::{EndpointsObject, ObjectKey, Service, Timestamp, Version};
 
 const WE: Controller = Controller::Endpoints;
@@ -84,7 +85,10 @@ async fn write(desk: &Desk, operation: Operation, observed: Option<&EndpointsObj
     let limit = match desk.open() {
         Ok(limit) => limit,
         Err(closed) => {
-            let change = || Change::between(observed, &operation.content.subsets);
+            let change = || match observed {
+                Some(observed) => listing::of_endpoints(observed, &operation.content).join(", "),
+                None => listing::subsets_text(&operation.content.subsets),
+            };
             return closed_to(closed, &key, verb, reason.as_str(), change);
         }
     };
@@ -119,7 +123,7 @@ async fn write(desk: &Desk, operation: Operation, observed: Option<&EndpointsObj
 async fn delete(desk: &Desk, key: &ObjectKey, endpoints: &EndpointsObject, orphan: Orphan) -> Synced {
     let reason = orphan.as_str();
     desk.metrics.planned(WE, "delete", reason);
-    let change = || Change::between(Some(endpoints), &[]);
+    let change = || listing::subsets_text(&endpoints.subsets);
     let limit = match desk.open() {
         Ok(limit) => limit,
         Err(closed) => return closed_to(closed, key, "delete", reason, change),
@@ -180,7 +184,7 @@ fn closed_to(
     key: &ObjectKey,
     verb: &str,
     reason: &'static str,
-    change: impl FnOnce() -> Change,
+    change: impl FnOnce() -> String,
 ) -> Synced {
     Synced::closed(closed, reason, || {
         tracing::info!(endpoints = %key, verb, reason, change = %change(), "would write (observe mode)");

@@ -134,9 +134,7 @@ impl WireService {
 }
 
 fn distribution(annotations: Option<&BTreeMap<String, String>>, field: &str) -> Distribution {
-    let annotation = |name: &&str| annotations?.get(*name);
-    let mode = meta::TOPOLOGY_ANNOTATIONS.iter().find_map(annotation);
-    if mode.is_some_and(|mode| mode == "Auto" || mode == "auto") {
+    if annotations.is_some_and(|annotations| auto_annotation(annotations).is_some()) {
         return Distribution::Auto;
     }
     match field {
@@ -144,6 +142,13 @@ fn distribution(annotations: Option<&BTreeMap<String, String>>, field: &str) -> 
         "PreferSameNode" => Distribution::SameNode,
         _ => Distribution::Anywhere,
     }
+}
+
+/// The annotation that asks for topology mode `Auto`, if the one that counts does.
+pub fn auto_annotation(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
+    let present = |name: &&'static str| Some((*name, annotations.get(*name)?));
+    let (name, mode) = meta::TOPOLOGY_ANNOTATIONS.iter().find_map(present)?;
+    (mode == "Auto" || mode == "auto").then_some(name)
 }
 
 fn service_port(port: Port, interner: &mut Interner) -> ServicePort {

@@ -1,6 +1,7 @@
 //! What the screen says of each kind of Service.
 
 use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use svcplane_tests::cluster;
 use svcplane_tests::objects::{endpoints, pod, service};
@@ -211,6 +212,42 @@ async fn without_a_selector() {
     assert_eq!(section(&screen, "Mirroring"), mirroring);
     let leads = format!("{}:80 TCP -> 192.0.2.42:9376", cluster_ip(&stored));
     assert_eq!(section(&screen, "kube-proxy")[0], leads);
+}
+
+/// What the controllers have made stays, and nobody follows the Pods any more.
+#[tokio::test]
+async fn whose_selector_was_taken_off() {
+    let namespace = namespace().await;
+    web(&namespace).port("http", 80, 8080).create(&namespace).await.unwrap();
+    web_pod(&namespace, "p1")
+        .ip("10.1.0.1")
+        .create(&namespace)
+        .await
+        .unwrap();
+    let made = namespace
+        .slices_become("web", &["IPv4 10.1.0.1/rs- -> http:8080/TCP"])
+        .await
+        .unwrap();
+    namespace
+        .endpoints_become("web", &["10.1.0.1 -> http:8080/TCP"])
+        .await
+        .unwrap();
+    let off = Patch::Merge(json!({"spec": {"selector": null}}));
+    let params = PatchParams::default();
+    namespace.services().patch("web", &params, &off).await.unwrap();
+    let told = screen(&namespace, "web").await;
+    let row = "10.1.0.1 -> http:8080/TCP  left alone: made";
+    let endpoints = format!(
+        "web  {row} by a controller from a selector that the Service no longer has; nobody changes it now, and its addresses stay as they are"
+    );
+    assert_eq!(section(&told, "Endpoints"), [endpoints]);
+    let slice = format!(
+        "{} IPv4  {row} from a selector that the Service no longer has; nobody changes or removes it",
+        made[0].name_any()
+    );
+    assert_eq!(section(&told, "EndpointSlices")[0], slice);
+    let mirroring = "the Endpoints that a controller has made are mirrored into EndpointSlices: without a selector their addresses stay as they are";
+    assert_eq!(section(&told, "Mirroring"), [mirroring]);
 }
 
 #[tokio::test]

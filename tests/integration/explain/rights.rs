@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use svcplane_tests::cluster::{self, Cluster, Flavour};
 use svcplane_tests::namespace::TestNamespace;
-use svcplane_tests::objects::endpoints;
+use svcplane_tests::objects::{endpoints, service};
 use svcplane_tests::slices;
 
 use super::run::{Ran, SOON, run, section, web, web_pod};
@@ -16,11 +16,25 @@ use super::run::{Ran, SOON, run, section, web, web_pod};
 #[tokio::test]
 async fn missing() {
     let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
-    let key = format!("{}/web", namespace.name());
+    // No other test has a Service of this name.
+    let key = format!("{}/forgotten", namespace.name());
+    let none = format!("error: there is no Service forgotten in namespace {}", namespace.name());
     for args in [&[key.as_str()][..], &[&key, "-o", "json"], &[&key, "--check"]] {
         let ran = run(&cluster::shared().kubeconfig(), args).await;
-        let want = format!("error: there is no Service web in namespace {}\n", namespace.name());
-        assert_eq!((ran.code, &*ran.stdout, ran.stderr), (1, "", want), "{args:?}");
+        assert_eq!(
+            (ran.code, &*ran.stdout, ran.stderr),
+            (1, "", format!("{none}\n")),
+            "{args:?}"
+        );
+    }
+    let elsewhere = TestNamespace::create(cluster::shared()).await.unwrap();
+    let stray = service("forgotten").port("http", 80, 8080);
+    stray.create(&elsewhere).await.unwrap();
+    let there = format!("; there is a Service forgotten in {}\n", elsewhere.name());
+    let nowhere = "error: there is no namespace of-nobody".to_owned();
+    for (key, told) in [(&*key, none), ("of-nobody/forgotten", nowhere)] {
+        let ran = run(&cluster::shared().kubeconfig(), &[key]).await;
+        assert_eq!((ran.code, ran.stderr), (1, format!("{told}{there}")));
     }
     let ran = run(&cluster::shared().kubeconfig(), &["shop/"]).await;
     assert_eq!(ran.code, 2);
@@ -144,10 +158,18 @@ async fn without_svcplane_and_with_few_rights() {
     ];
     let unread = section(&told.stdout, "Not read");
     assert_eq!(unread[..3], want);
-    assert!(
-        unread[3].starts_with("where its values are from: cannot read "),
-        "{unread:?}"
-    );
+    assert!(unread[3].starts_with("where its values are from: "), "{unread:?}");
+    for kind in [
+        "services",
+        "servicecidrs",
+        "ipaddresses",
+        "clusterippools",
+        "nodeportpools",
+        "namespaces",
+    ] {
+        let named = format!("cannot read {kind}: not permitted");
+        assert!(unread[3].contains(&named), "{kind}: {unread:?}");
+    }
     let pods = [
         "?       p1  10.1.0.1 on node-1",
         "Endpoints: ready -> http:8080/TCP",
@@ -175,6 +197,9 @@ async fn without_svcplane_and_with_few_rights() {
         "ports": [{"name": "http", "port": 8080}], "endpoints": [{"addresses": ["10.1.0.9"]}]});
     let slice = serde_json::from_value(slice).unwrap();
     namespace.slices().create(&PostParams::default(), &slice).await.unwrap();
+    let told = run(&reader, &[&key]).await;
+    let differs = r#"web  10.1.0.1 -> http:8080/TCP  differs: +10.1.0.1, -10.1.0.9, label endpoints.kubernetes.io/managed-by none -> "endpoint-controller""#;
+    assert_eq!(section(&told.stdout, "Endpoints"), [differs]);
     let rules = json!([
         core(&["services", "endpoints"], "get"),
         core(&["services"], "list"),

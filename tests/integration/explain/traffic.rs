@@ -1,9 +1,11 @@
 //! What becomes of connections: ports of slices that fit none of the Service's, traffic from outside, addresses that are pending.
 
 use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use svcplane_tests::objects::service;
+use svcplane_tests::slices;
 
 use super::run::{cluster_ip, namespace, screen, section, web, web_pod};
 
@@ -75,6 +77,45 @@ async fn a_local_policy_without_any_endpoint() {
          address; on a Node without one dropped"
     );
     assert_eq!(section(&told, "kube-proxy")[1], want);
+}
+
+#[tokio::test]
+async fn hints_for_zones() {
+    let namespace = namespace().await;
+    slices::node(namespace.client(), "node-nowhere", None).await.unwrap();
+    let mut close = web(&namespace).port("http", 80, 8080).build();
+    close.spec.as_mut().unwrap().traffic_distribution = Some("PreferSameZone".into());
+    namespace
+        .services()
+        .create(&PostParams::default(), &close)
+        .await
+        .unwrap();
+    let placed = web_pod(&namespace, "p1").ip("10.1.0.1");
+    placed.create(&namespace).await.unwrap();
+    let made = namespace
+        .slices_become("web", &["IPv4 10.1.0.1/rs-{a} -> http:8080/TCP"])
+        .await
+        .unwrap();
+    let told = screen(&namespace, "web").await;
+    assert_eq!(section(&told, "Service")[2], "trafficDistribution PreferSameZone");
+    let slice = format!("{} IPv4  10.1.0.1 (zone a, hints a)", made[0].name_any());
+    assert_eq!(
+        section(&told, "EndpointSlices"),
+        [format!("{slice} -> http:8080/TCP  same")]
+    );
+    let hints = "hints are used: in zone a to 10.1.0.1:8080 alone; to every endpoint from anywhere else";
+    assert_eq!(section(&told, "kube-proxy")[1], hints);
+
+    // One on a Node without a zone has none, and that ends it for all.
+    let stray = web_pod(&namespace, "p2").ip("10.1.0.2").node("node-nowhere");
+    stray.create(&namespace).await.unwrap();
+    let both = "IPv4 10.1.0.1/rs-{a} 10.1.0.2/rs- -> http:8080/TCP";
+    namespace.slices_become("web", &[both]).await.unwrap();
+    let told = screen(&namespace, "web").await;
+    let slice = format!("{slice} 10.1.0.2 (no zone, no hints) -> http:8080/TCP  same");
+    assert_eq!(section(&told, "EndpointSlices"), [slice]);
+    let hints = "hints are not used, because not every ready endpoint has some (none: 10.1.0.2:8080)";
+    assert_eq!(section(&told, "kube-proxy")[1], hints);
 }
 
 #[tokio::test]

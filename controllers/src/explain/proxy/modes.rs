@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::ServiceSpec;
 
 use super::ProxiedPort;
 
-/// What it does in this mode, a sentence each; `hints`: some endpoint has them.
-pub fn does(mode: &str, spec: &ServiceSpec, ports: &[ProxiedPort], hints: bool) -> Vec<String> {
+/// What it does in this mode, a sentence each.
+pub fn does(mode: &str, spec: &ServiceSpec, ports: &[ProxiedPort]) -> Vec<String> {
     let look = Look { mode, spec, ports };
     let some = ports.iter().any(|port| !port.endpoints.is_empty());
     let mut does = Vec::new();
@@ -26,12 +26,6 @@ pub fn does(mode: &str, spec: &ServiceSpec, ports: &[ProxiedPort], hints: bool) 
     // In iptables mode the rules for it are written only if there are endpoints.
     if some || mode != "iptables" {
         does.extend(look.source_ranges());
-    }
-    if some && hints {
-        does.push(
-            "on a Node that hints name, itself or its zone, if every ready endpoint has such: to those endpoints alone"
-                .to_owned(),
-        );
     }
     does
 }

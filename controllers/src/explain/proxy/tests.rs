@@ -290,3 +290,64 @@ fn what_it_leaves_alone() {
         );
     }
 }
+
+/// As `topologyModeFromHints`: one ready endpoint without a hint, and they count nowhere.
+#[test]
+fn hints_are_used_or_not() {
+    let hinted = |ip: &str, ready: bool, zones: &[&str], nodes: &[&str]| {
+        let names = |all: &[&str]| all.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
+        let mut endpoint = endpoint(ip, [ready, ready, false]);
+        if !zones.is_empty() || !nodes.is_empty() {
+            endpoint["hints"] = json!({"forZones": names(zones), "forNodes": names(nodes)});
+        }
+        endpoint
+    };
+    let (one, two, three) = ("10.1.0.1", "10.1.0.2", "10.1.0.3");
+    let elsewhere = "to every endpoint from anywhere else";
+    let mut local = plain();
+    local["internalTrafficPolicy"] = json!("Local");
+    let mut asking = plain();
+    asking["trafficDistribution"] = json!("PreferSameZone");
+    let zones = [hinted(one, true, &["a"], &[]), hinted(two, true, &["b"], &[])];
+    let mixed = [hinted(one, true, &["a"], &[]), hinted(two, true, &[], &["n2"])];
+    let used =
+        format!("hints are used: in zone a to 10.1.0.1:8080 alone, in zone b to 10.1.0.2:8080 alone; {elsewhere}");
+    let table = [
+        (plain(), json!([hinted(one, true, &[], &[])]), None),
+        (
+            asking,
+            json!([hinted(one, true, &[], &[])]),
+            Some("no hints are stored: traffic goes to every endpoint, wherever it comes from".to_owned()),
+        ),
+        (plain(), json!(zones), Some(used.clone())),
+        // One that is not ready does not count.
+        (
+            plain(),
+            json!([zones[0], zones[1], hinted(three, false, &[], &[])]),
+            Some(used.clone()),
+        ),
+        (
+            plain(),
+            json!([zones[0], zones[1], hinted(three, true, &[], &[])]),
+            Some("hints are not used, because not every ready endpoint has some (none: 10.1.0.3:8080)".to_owned()),
+        ),
+        (
+            plain(),
+            json!([hinted(one, true, &["a"], &["n1"]), hinted(two, true, &["a"], &["n2"])]),
+            Some(format!(
+                "hints are used: on Node n1 to 10.1.0.1:8080 alone, on Node n2 to 10.1.0.2:8080 alone, in zone a to 10.1.0.1:8080 10.1.0.2:8080 alone; {elsewhere}"
+            )),
+        ),
+        (
+            plain(),
+            json!(mixed),
+            Some("hints are not used: some ready endpoints have them for zones only, others for Nodes only".to_owned()),
+        ),
+        (plain(), json!([hinted(one, false, &["a"], &[])]), None),
+        (local, json!(zones), Some(format!("from outside the cluster, {used}"))),
+    ];
+    for (spec, endpoints, want) in table {
+        let seen = look(&spec, json!([slice(&endpoints)]));
+        assert_eq!(seen.hints, want.into_iter().collect::<Vec<_>>(), "{spec} {endpoints}");
+    }
+}

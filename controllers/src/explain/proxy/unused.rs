@@ -5,7 +5,7 @@ use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 
 use super::{is_read, protocol_of};
 use crate::endpoints::HEADLESS_LABEL;
-use crate::explain::kept::limited;
+use crate::listing::limited;
 
 /// A sentence for each such slice or port; `families`: those of the clusterIPs. Slices without endpoints are nobody's loss.
 pub fn unused(spec: &ServiceSpec, families: &[&str], slices: &[EndpointSlice]) -> Vec<String> {

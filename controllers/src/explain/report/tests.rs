@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::explain::fixtures::{World, pod, web, with};
+use crate::explain::fixtures::{World, endpoints_of_web, not_ready, pod, slice_of_web, web, with};
 use crate::explain::pods::Mark;
 
 /// `place: standing` and, if it is out, why.
@@ -13,10 +13,6 @@ fn said(pod: &SeenAs) -> Vec<String> {
             None => format!("{}: {} {}", it.place, it.standing, it.ports.join(" ")),
         })
         .collect()
-}
-
-fn not_ready(pod: Value) -> Value {
-    with(pod, "/status/conditions/0/status", json!("False"))
 }
 
 #[test]
@@ -220,93 +216,6 @@ fn pods_that_find_no_room_are_told_so() {
     assert_eq!(said(left_out[0])[0], "Endpoints: Endpoints hold at most 1000 addresses");
 }
 
-/// The words are upstream's Event.
-#[test]
-fn topology_mode_tells_why_it_gives_no_hints() {
-    let annotated = with(
-        web(),
-        "/metadata/annotations",
-        json!({"service.kubernetes.io/topology-mode": "Auto"}),
-    );
-    let report = World::new(annotated, [pod("p", &["10.1.0.1"])]).report();
-    let why = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
-    assert_eq!(report.topology.as_deref(), Some(why));
-    assert_eq!(World::new(web(), []).report().topology, None);
-}
-
-fn endpoints_of_web(ready: &[&str], not_ready: &[&str]) -> Value {
-    let address = |ip: &&str| {
-        let name = format!("p{}", ip.rsplit('.').next().unwrap());
-        json!({"ip": ip, "nodeName": "n1", "targetRef": {"kind": "Pod", "namespace": "shop", "name": name, "uid": format!("uid-{name}")}})
-    };
-    let list = |ips: &[&str]| ips.iter().map(address).collect::<Vec<_>>();
-    json!({"metadata": {"namespace": "shop", "name": "web", "uid": "e", "resourceVersion": "9",
-            "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}},
-        "subsets": [{"addresses": list(ready), "notReadyAddresses": list(not_ready),
-            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]}]})
-}
-
-fn slice_of_web(name: &str, ips: &[(&str, bool)]) -> Value {
-    let endpoint = |(ip, ready): &(&str, bool)| {
-        let name = format!("p{}", ip.rsplit('.').next().unwrap());
-        json!({"addresses": [ip], "conditions": {"ready": ready, "serving": ready, "terminating": false}, "nodeName": "n1",
-            "targetRef": {"kind": "Pod", "namespace": "shop", "name": name, "uid": format!("uid-{name}")}})
-    };
-    json!({"metadata": {"namespace": "shop", "name": name, "generateName": "web-", "uid": name, "resourceVersion": "9",
-            "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "s", "controller": true, "blockOwnerDeletion": true}]},
-        "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-        "endpoints": ips.iter().map(endpoint).collect::<Vec<_>>()})
-}
-
-#[test]
-fn what_is_stored_is_compared_with_what_should_be() {
-    let mut world = World::new(web(), [pod("p1", &["10.1.0.1"]), not_ready(pod("p2", &["10.1.0.2"]))]);
-    let states = |report: &Report| {
-        let all = report
-            .endpoints
-            .iter()
-            .flatten()
-            .chain(report.endpoint_slices.iter().flatten());
-        all.map(|it| it.state.clone()).collect::<Vec<_>>()
-    };
-    let missing = || State::Differs(vec!["there is none".into()]);
-    let report = world.report();
-    assert_eq!((states(&report), report.in_order), (vec![missing(), missing()], false));
-    // The controllers cannot make them, and are at rest.
-    world.namespace = Some(json!({"metadata": {"name": "shop", "deletionTimestamp": "2026-11-30T11:00:00Z"}}));
-    let report = world.report();
-    let is_ending =
-        |state: &State| matches!(state, State::LeftAlone(why) if why.contains("the namespace is being deleted"));
-    assert!(report.in_order && states(&report).iter().all(is_ending), "{report:?}");
-    world.namespace = None;
-
-    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.1"], &["10.1.0.2"])]);
-    world.slices = Some(vec![slice_of_web("web-a", &[("10.1.0.1", true), ("10.1.0.2", false)])]);
-    let report = world.report();
-    assert_eq!(
-        (states(&report), report.in_order),
-        (vec![State::Same, State::Same], true)
-    );
-
-    // Both say that the other one is ready, and a slice of the same content is there twice.
-    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.2", "10.1.0.3"], &["10.1.0.1"])]);
-    let wrong = slice_of_web("web-a", &[("10.1.0.1", false), ("10.1.0.2", false), ("10.1.0.3", true)]);
-    world.slices = Some(vec![wrong, slice_of_web("web-b", &[("10.1.0.1", true)])]);
-    let report = world.report();
-    let words = |one: &[&str]| State::Differs(one.iter().map(ToString::to_string).collect());
-    let want = [
-        words(&[
-            "10.1.0.1 not ready -> ready",
-            "10.1.0.2 ready -> not ready",
-            "-10.1.0.3",
-        ]),
-        words(&["10.1.0.1 not ready -> ready", "-10.1.0.3"]),
-        words(&["there should be no such slice"]),
-    ];
-    assert_eq!((states(&report), report.in_order), (want.to_vec(), false));
-}
-
 #[test]
 fn slices_of_others_are_shown_and_left_alone() {
     let mut world = World::new(web(), []);
@@ -329,82 +238,6 @@ fn slices_of_others_are_shown_and_left_alone() {
         ["192.0.2.1:8080"],
         "kube-proxy reads every slice"
     );
-}
-
-#[test]
-fn a_slice_that_is_held_while_it_is_deleted_is_shown_because_it_is_read() {
-    let mut world = World::new(web(), [pod("p1", &["10.1.0.1"])]);
-    let mut going = slice_of_web("going", &[("10.1.0.9", true)]);
-    going["metadata"]["deletionTimestamp"] = json!("2026-11-30T11:00:00Z");
-    going["metadata"]["finalizers"] = json!(["x/y"]);
-    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.1"], &[])]);
-    world.slices = Some(vec![going, slice_of_web("web-a", &[("10.1.0.1", true)])]);
-    let report = world.report();
-    let rows = report.endpoint_slices.unwrap();
-    let state = |name: &str| {
-        rows.iter()
-            .find(|it| it.name.as_deref() == Some(name))
-            .unwrap()
-            .state
-            .clone()
-    };
-    assert_eq!(state("web-a"), State::Same);
-    let why = "being deleted, held by finalizer x/y; kube-proxy and DNS read it until it is gone";
-    assert_eq!(state("going"), State::LeftAlone(why.into()));
-    let proxied = report.kube_proxy.unwrap();
-    assert_eq!(proxied.ports[0].endpoints, ["10.1.0.1:8080", "10.1.0.9:8080"]);
-    assert!(report.in_order);
-}
-
-#[test]
-fn hand_made_endpoints_are_mirrored_unless_something_stands_in_the_way() {
-    let mut service = web();
-    service["spec"].as_object_mut().unwrap().remove("selector");
-    let mut world = World::new(service, []);
-    let report = world.report();
-    assert_eq!(
-        report.mirroring,
-        ["nothing to mirror: there are no Endpoints named web"]
-    );
-    assert!(report.in_order, "{report:?}");
-
-    world.endpoints = Some(vec![endpoints_of_web(&["10.1.0.1"], &[])]);
-    let report = world.report();
-    assert_eq!(
-        report.mirroring,
-        ["the Endpoints made by hand are mirrored into EndpointSlices"]
-    );
-    assert_eq!(
-        report.endpoints.unwrap()[0].state,
-        State::LeftAlone("made by hand: the Service has no selector".into())
-    );
-    let slices = report.endpoint_slices.unwrap();
-    assert_eq!((slices.len(), slices[0].family), (1, Some("IPv4")));
-    assert_eq!(slices[0].expected[0].ports, ["http:8080/TCP"]);
-    assert_eq!(slices[0].expected[0].endpoints[0].addresses, ["10.1.0.1"]);
-    assert!(!report.in_order);
-
-    for (path, value, word) in [
-        (
-            "/metadata/labels",
-            json!({"endpointslice.kubernetes.io/skip-mirror": "true"}),
-            "skip-mirror=true",
-        ),
-        (
-            "/metadata/annotations",
-            json!({"control-plane.alpha.kubernetes.io/leader": "{}"}),
-            "leader",
-        ),
-    ] {
-        world.endpoints = Some(vec![with(endpoints_of_web(&["10.1.0.1"], &[]), path, value)]);
-        let report = world.report();
-        assert!(
-            report.mirroring[0].contains(word) && report.mirroring[0].contains("not mirrored"),
-            "{:?}",
-            report.mirroring
-        );
-        assert_eq!(report.endpoint_slices, Some(Vec::new()));
-    }
 }
 
 /// A port that no Pod has is told once; one that another Pod has, at each Pod that has not.
@@ -575,7 +408,7 @@ fn the_address_of_a_load_balancer_is_pending_until_somebody_writes_it() {
 fn near_misses_here_and_elsewhere() {
     let mut world = World::new(
         web(),
-        [with(pod("typo", &["10.1.0.1"]), "/metadata/labels/app", json!("wbe"))],
+        [with(pod("typo", &["10.1.0.1"]), "/metadata/labels/app", json!("webb"))],
     );
     world.everywhere = Some(vec![
         with(pod("twin", &["10.1.0.2"]), "/metadata/namespace", json!("stage")),
@@ -584,7 +417,7 @@ fn near_misses_here_and_elsewhere() {
     let misses = world.report().near_misses;
     let misses: Vec<_> = misses.iter().map(|it| (&*it.namespace, &*it.name, &*it.why)).collect();
     let want = [
-        ("shop", "typo", r#"label app is "wbe", not "web""#),
+        ("shop", "typo", r#"label app is "webb", not "web""#),
         (
             "stage",
             "twin",

@@ -1,9 +1,10 @@
 //! What those see who read what is stored.
 
-use super::{Screen, not_known, some};
+use super::{Screen, not_known};
 use crate::explain::objects::LIST_SLICES;
 use crate::explain::proxy::Proxied;
 use crate::explain::report::Report;
+use crate::listing::some;
 
 impl Screen {
     pub(super) fn dns(&mut self, report: &Report) {
@@ -59,8 +60,8 @@ impl Screen {
                 port.protocol
             ));
         }
-        for unused in &proxied.unused {
-            self.line(&format!("  {unused}"));
+        for line in proxied.unused.iter().chain(&proxied.hints) {
+            self.line(&format!("  {line}"));
         }
         for mode in &proxied.modes {
             self.line(&format!("  {:<8}  {}", mode.mode, mode.does.join("; ")));

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::explain::fixtures::{World, pod, web, with};
+use crate::explain::fixtures::{World, not_ready, pod, web, with};
 
 #[test]
 fn a_screen_for_a_person() {
@@ -159,4 +159,75 @@ fn a_load_balancer_without_an_address() {
     assert_eq!(told(&service), [pending, class]);
     service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.5"}]}});
     assert_eq!(told(&service), ["load balancer 192.0.2.5", class]);
+}
+
+/// Ready by the Service's wish, and what the Pod is all the same.
+#[test]
+fn what_is_ready_though_it_is_not() {
+    let service = with(web(), "/spec/publishNotReadyAddresses", json!(true));
+    let going = with(
+        pod("p3", &["10.1.0.3"]),
+        "/metadata/deletionTimestamp",
+        json!("2026-11-30T11:00:00Z"),
+    );
+    let pods = [pod("p1", &["10.1.0.1"]), not_ready(pod("p2", &["10.1.0.2"])), going];
+    let world = World::new(service, pods);
+    let row = "(new) IPv4  10.1.0.1 10.1.0.2 (ready though not serving) 10.1.0.3 (ready though terminating) -> http:8080/TCP  differs: there is none";
+    assert_eq!(section(&world, "EndpointSlices"), [row]);
+    let note = "publishNotReadyAddresses: the Service lists Pods that are not ready or are being deleted as if they were ready";
+    let told = section(&world, "Pods");
+    assert_eq!(told.iter().filter(|line| *line == note).count(), 2, "{told:?}");
+    assert_eq!(told.last().map(String::as_str), Some(note));
+}
+
+#[test]
+fn where_traffic_should_go_first() {
+    let mut service = with(web(), "/spec/trafficDistribution", json!("PreferSameZone"));
+    let stray = with(pod("p2", &["10.1.0.2"]), "/spec/nodeName", json!("n2"));
+    let pods = [pod("p1", &["10.1.0.1"]), stray];
+    let mut world = World::new(service.clone(), pods.clone());
+    let node = |name: &str, labels: serde_json::Value| json!({"metadata": {"name": name, "resourceVersion": "1", "labels": labels}});
+    let nodes = vec![
+        node("n1", json!({"topology.kubernetes.io/zone": "a"})),
+        node("n2", json!({})),
+    ];
+    world.nodes = Some(nodes.clone());
+    assert_eq!(section(&world, "Service")[2], "trafficDistribution PreferSameZone");
+    let listed = "10.1.0.1 (zone a, hints a) 10.1.0.2 (no zone, no hints) -> http:8080/TCP";
+    let slices = [format!("(new) IPv4  {listed}  differs: there is none")];
+    assert_eq!(section(&world, "EndpointSlices"), slices);
+    let endpoints = ["web  10.1.0.1 10.1.0.2 -> http:8080/TCP  differs: there is none"];
+    assert_eq!(section(&world, "Endpoints"), endpoints);
+    // The annotation goes before the field.
+    let annotation = "service.kubernetes.io/topology-mode";
+    service["metadata"]["annotations"] = json!({annotation: "Auto"});
+    world = World::new(service, pods);
+    world.nodes = Some(nodes);
+    let about = [
+        format!("topology mode Auto (annotation {annotation})"),
+        "trafficDistribution PreferSameZone (ignored: the annotation goes before it)".to_owned(),
+    ];
+    assert_eq!(section(&world, "Service")[2..], about);
+    let told = section(&world, "Hints of topology mode Auto");
+    assert!(
+        told.len() == 1 && told[0].starts_with("none are expected: Insufficient Node information"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn of_many_near_misses_the_nearest_are_shown() {
+    let other = |number: usize| {
+        let stray = pod(&format!("p{number}"), &[&format!("10.1.0.{number}")]);
+        with(stray, "/metadata/labels/app", json!("unrelated"))
+    };
+    let close = with(pod("z", &["10.1.0.99"]), "/metadata/labels/app", json!("webb"));
+    let mut world = World::new(web(), (0..20).map(other).chain([close]));
+    world.everywhere = Some(vec![with(pod("twin", &[]), "/metadata/namespace", json!("stage"))]);
+    let told = section(&world, "Near misses");
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert_eq!(told[0], r#"out     shop/z  label app is "webb", not "web""#);
+    assert!(told[1].starts_with("out     stage/twin  its labels match"), "{told:?}");
+    assert_eq!(told[2], r#"out     shop/p0  label app is "unrelated", not "web""#);
+    assert_eq!(told[5], "and 17 more");
 }

@@ -1,4 +1,6 @@
-//! What Endpoints and slices list, in a form for people and programs.
+//! What Endpoints and slices list, in a form for people and programs; and what differs, for `svcplane explain` and the log of an observer.
+
+mod differences;
 
 use std::fmt;
 
@@ -9,6 +11,10 @@ use crate::model::{
     Address, Endpoint, EndpointPort, Hints, OtherEndpoint, PodEndpoint, Protocol, SliceContent, SlicePort, Subset,
     TargetRef,
 };
+pub use differences::{limited, of_endpoints, of_slice};
+
+/// Endpoints named in one line.
+const NAMED: usize = 6;
 
 /// A subset of Endpoints, or a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -36,6 +42,9 @@ pub struct Listed {
     /// `targetRef`, as `Pod web-1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// `targetRef.uid`.
+    #[serde(skip)]
+    pub target_uid: Option<String>,
     /// `hostname`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
@@ -51,9 +60,12 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// `ready`, `not ready`, `terminating, still serving` or `terminating`.
+    /// In words; `ready` alone, or with what it is ready in spite of, as `publishNotReadyAddresses` makes it.
     pub fn standing(&self) -> &'static str {
         match (self.ready, self.terminating, self.serving) {
+            (true, Some(true), Some(false)) => "ready though terminating and not serving",
+            (true, Some(true), _) => "ready though terminating",
+            (true, _, Some(false)) => "ready though not serving",
             (true, ..) => "ready",
             (false, Some(true), Some(true)) => "terminating, still serving",
             (false, Some(true), _) => "terminating",
@@ -61,20 +73,24 @@ impl Listed {
         }
     }
 
-    /// Where it leads, whatever its state.
-    fn is_like(&self, other: &Self) -> bool {
-        (&self.addresses, &self.target, &self.hostname) == (&other.addresses, &other.target, &other.hostname)
-    }
-}
-
-/// `10.1.0.1`, and in brackets what it is if it is not simply ready.
-impl fmt::Display for Listed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.addresses.join("+"))?;
-        if self.ready {
-            Ok(())
+    /// `10.1.0.1`, and in brackets what it is if it is not simply ready; with its zone and hints if `places`.
+    fn text(&self, places: bool) -> String {
+        let standing = Some(self.standing()).filter(|standing| *standing != "ready");
+        let mut words: Vec<String> = standing.into_iter().map(str::to_owned).collect();
+        if places {
+            let zone = self.zone.as_ref();
+            words.push(zone.map_or_else(|| "no zone".to_owned(), |zone| format!("zone {zone}")));
+            words.push(if self.hints.is_empty() {
+                "no hints".to_owned()
+            } else {
+                format!("hints {}", hint_names(&self.hints))
+            });
+        }
+        let ip = self.addresses.join("+");
+        if words.is_empty() {
+            ip
         } else {
-            write!(f, " ({})", self.standing())
+            format!("{ip} ({})", words.join(", "))
         }
     }
 }
@@ -134,39 +150,40 @@ impl Listing {
         Self { ports, endpoints }
     }
 
-    /// What differs from here to `after`, in words.
-    pub fn differences(&self, after: &Self) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.ports != after.ports {
-            let text = |ports: &[String]| {
-                if ports.is_empty() {
-                    "none".to_owned()
-                } else {
-                    ports.join(" ")
-                }
-            };
-            words.push(format!("ports {} -> {}", text(&self.ports), text(&after.ports)));
-        }
-        for endpoint in &after.endpoints {
-            match self.endpoints.iter().find(|before| before.is_like(endpoint)) {
-                None => words.push(format!("+{endpoint}")),
-                Some(before) if before.standing() != endpoint.standing() => {
-                    let ip = endpoint.addresses.join("+");
-                    words.push(format!("{ip} {} -> {}", before.standing(), endpoint.standing()));
-                }
-                Some(before) if before != endpoint => {
-                    words.push(format!(
-                        "{} node, zone, conditions or hints",
-                        endpoint.addresses.join("+")
-                    ));
-                }
-                Some(_) => {}
-            }
-        }
-        let gone = self.endpoints.iter();
-        let gone = gone.filter(|before| !after.endpoints.iter().any(|endpoint| endpoint.is_like(before)));
-        words.extend(gone.map(|endpoint| format!("-{endpoint}")));
-        words
+    /// `10.1.0.1 10.1.0.2 (not ready) -> http:8080/TCP`: the first few endpoints, with their zones and hints if `places`.
+    pub fn text(&self, places: bool) -> String {
+        let endpoints: Vec<String> = self.endpoints.iter().map(|it| it.text(places)).collect();
+        let endpoints = if endpoints.is_empty() {
+            "no endpoints".to_owned()
+        } else {
+            some(&endpoints)
+        };
+        let ports = if self.ports.is_empty() {
+            "no ports".to_owned()
+        } else {
+            self.ports.join(" ")
+        };
+        format!("{endpoints} -> {ports}")
+    }
+}
+
+/// All subsets of Endpoints, or what is in their place.
+pub fn subsets_text(subsets: &[Subset]) -> String {
+    if subsets.is_empty() {
+        return "no addresses".to_owned();
+    }
+    let all: Vec<String> = subsets.iter().map(|it| Listing::of_subset(it).text(false)).collect();
+    all.join("; ")
+}
+
+/// The first few, and how many more.
+pub fn some(all: &[String]) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let first: Vec<&str> = all.iter().take(NAMED).map(String::as_str).collect();
+    if more == 0 {
+        first.join(" ")
+    } else {
+        format!("{} and {more} more", first.join(" "))
     }
 }
 
@@ -187,6 +204,7 @@ fn of_address(address: &Address, ready: bool) -> Listed {
         addresses: vec![address.ip.to_string()],
         ready,
         target: address.target.as_deref().map(target),
+        target_uid: address.target.as_deref().map(|target| target.uid.to_string()),
         hostname: address.hostname.as_deref().map(Into::into),
         node: address.node_name.as_deref().map(Into::into),
         ..Listed::default()
@@ -200,6 +218,7 @@ fn of_pod(pod: &PodEndpoint) -> Listed {
         serving: Some(pod.conditions.serving),
         terminating: Some(pod.conditions.terminating),
         target: Some(format!("Pod {}", pod.name)),
+        target_uid: Some(pod.uid.to_string()),
         hostname: pod.hostname().map(Into::into),
         node: pod.node.as_deref().map(Into::into),
         zone: pod.zone.as_deref().map(Into::into),
@@ -214,6 +233,7 @@ fn of_other(other: &OtherEndpoint) -> Listed {
         serving: other.serving,
         terminating: other.terminating,
         target: other.target.as_deref().map(target),
+        target_uid: other.target.as_deref().map(|target| target.uid.to_string()),
         hostname: other.hostname.as_deref().map(Into::into),
         node: other.node.as_deref().map(Into::into),
         zone: other.zone.as_deref().map(Into::into),
@@ -236,6 +256,7 @@ fn of_foreign(endpoint: &discovery::Endpoint) -> Listed {
             .target_ref
             .as_ref()
             .map(|it| target_text(&text(&it.kind), &text(&it.name))),
+        target_uid: endpoint.target_ref.as_ref().and_then(|it| it.uid.clone()),
         hostname: endpoint.hostname.clone(),
         node: endpoint.node_name.clone(),
         zone: endpoint.zone.clone(),
@@ -249,6 +270,12 @@ fn target(target: &TargetRef) -> String {
 
 fn target_text(kind: &str, name: &str) -> String {
     format!("{kind} {name}")
+}
+
+/// Zones by their bare names.
+fn hint_names(hints: &[String]) -> String {
+    let names = hints.iter().map(|hint| hint.strip_prefix("zone ").unwrap_or(hint));
+    names.collect::<Vec<_>>().join(" ")
 }
 
 fn hints(hints: &Hints) -> Vec<String> {
