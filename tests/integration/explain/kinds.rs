@@ -1,12 +1,11 @@
 //! What the screen says of each kind of Service.
 
 use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use svcplane_tests::cluster;
 use svcplane_tests::objects::{endpoints, pod, service};
 
-use super::run::{cluster_ip, namespace, run, screen, section, web, web_pod};
+use super::run::{cluster_ip, namespace, run, screen, section, web, web_pod, web_with_a_pod};
 
 #[tokio::test]
 async fn healthy() {
@@ -218,12 +217,7 @@ async fn without_a_selector() {
 #[tokio::test]
 async fn whose_selector_was_taken_off() {
     let namespace = namespace().await;
-    web(&namespace).port("http", 80, 8080).create(&namespace).await.unwrap();
-    web_pod(&namespace, "p1")
-        .ip("10.1.0.1")
-        .create(&namespace)
-        .await
-        .unwrap();
+    web_with_a_pod(&namespace).await;
     let made = namespace
         .slices_become("web", &["IPv4 10.1.0.1/rs- -> http:8080/TCP"])
         .await
@@ -232,9 +226,8 @@ async fn whose_selector_was_taken_off() {
         .endpoints_become("web", &["10.1.0.1 -> http:8080/TCP"])
         .await
         .unwrap();
-    let off = Patch::Merge(json!({"spec": {"selector": null}}));
-    let params = PatchParams::default();
-    namespace.services().patch("web", &params, &off).await.unwrap();
+    let off = json!({"spec": {"selector": null}});
+    namespace.patch_service("web", &off).await.unwrap();
     let told = screen(&namespace, "web").await;
     let row = "10.1.0.1 -> http:8080/TCP  left alone: made";
     let endpoints = format!(

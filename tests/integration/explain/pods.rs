@@ -8,7 +8,7 @@ use svcplane_tests::cluster;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::pod;
 
-use super::run::{cluster_ip, namespace, screen, section, web, web_pod};
+use super::run::{cluster_ip, namespace, screen, section, web, web_pod, web_with_a_pod};
 
 #[tokio::test]
 async fn a_wrong_label() {
@@ -82,12 +82,7 @@ async fn a_wrong_label() {
 #[tokio::test]
 async fn not_ready() {
     let namespace = namespace().await;
-    web(&namespace).port("http", 80, 8080).create(&namespace).await.unwrap();
-    web_pod(&namespace, "p1")
-        .ip("10.1.0.1")
-        .create(&namespace)
-        .await
-        .unwrap();
+    web_with_a_pod(&namespace).await;
     let changed = namespace.set_pod_ready("p1", false).await.unwrap();
     let condition = &changed.status.unwrap().conditions.unwrap()[0];
     let since = condition

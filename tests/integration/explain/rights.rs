@@ -11,7 +11,7 @@ use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{endpoints, service};
 use svcplane_tests::slices;
 
-use super::run::{Ran, SOON, run, section, web, web_pod};
+use super::run::{Ran, SOON, run, section, web, web_with_a_pod};
 
 #[tokio::test]
 async fn missing() {
@@ -99,12 +99,7 @@ async fn without_svcplane_and_with_few_rights() {
     let cluster = builder.start().await.unwrap();
     let namespace = TestNamespace::create(&cluster).await.unwrap();
     slices::node(namespace.client(), "node-1", Some("a")).await.unwrap();
-    web(&namespace).port("http", 80, 8080).create(&namespace).await.unwrap();
-    web_pod(&namespace, "p1")
-        .ip("10.1.0.1")
-        .create(&namespace)
-        .await
-        .unwrap();
+    web_with_a_pod(&namespace).await;
     let key = format!("{}/web", namespace.name());
 
     // The rights that the README names.

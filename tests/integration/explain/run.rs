@@ -65,6 +65,12 @@ pub fn web_pod(namespace: &TestNamespace, name: &str) -> PodBuilder {
     pod(name).label("app", namespace.name())
 }
 
+/// `web`, and its Pod `p1`, which is ready.
+pub async fn web_with_a_pod(namespace: &TestNamespace) {
+    web(namespace).port("http", 80, 8080).create(namespace).await.unwrap();
+    web_pod(namespace, "p1").ip("10.1.0.1").create(namespace).await.unwrap();
+}
+
 pub fn cluster_ip(service: &Service) -> String {
     service.spec.as_ref().unwrap().cluster_ip.clone().unwrap()
 }
