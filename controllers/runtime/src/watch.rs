@@ -509,11 +509,8 @@ mod tests {
             () = tokio::time::sleep(Duration::from_mins(10)) => None,
         };
         assert!(ended.is_none() && ready.is_raised(), "{asked:?}");
-        assert_eq!(
-            *asked.lock(),
-            ["stream", "stream", "page"],
-            "the second is over as soon as it is seen to be one"
-        );
+        // The second stream is over as soon as it is seen to be one. What follows the pages may have begun.
+        assert_eq!(asked.lock()[..3], ["stream", "stream", "page"]);
         assert_eq!(errors.get(), 1);
     }
 

@@ -8,8 +8,9 @@
 //! * Losing is not the end: the elector contends again.
 //! * A record is believed for the longer of its own duration and that of the record before it, and a deleted Lease or a
 //!   holder removed by hand is believed like the record it replaced. Only a release (no holder, one second) cuts the
-//!   waiting short. So deleting or editing the Lease never makes two leaders, except where a process that never saw it
-//!   starts at that moment or a person imitates a release.
+//!   waiting short. A Lease that did not exist when this process looked last, long ago, may have been made and deleted
+//!   again since then: the waiting begins anew. So deleting or editing the Lease never makes two leaders, except where a
+//!   process that never saw it starts at that moment or a person imitates a release.
 //! * A record that names this process but was not written by it is believed like anybody's.
 //! * Every renewal changes the record, also when the wall clock stands still: others would take an unchanged one for dead.
 //! * A duration of more than ten times one's own was written by a hand that slipped, and is believed for ten times: nobody
@@ -86,6 +87,8 @@ pub struct Elector {
     timing: Timing,
     phase: Phase,
     seen: Seen,
+    /// When it was last seen not to exist.
+    absent: Option<Stamp>,
     /// Until then another process may hold a valid term.
     believed_until: Option<Instant>,
     /// The record that the apiserver has confirmed as ours.
@@ -104,6 +107,7 @@ impl Elector {
             timing,
             phase: Phase::Start,
             seen: Seen::Nothing,
+            absent: None,
             believed_until: None,
             confirmed: None,
             pending: None,
@@ -324,7 +328,14 @@ impl Elector {
 
     /// Notes the Lease as it is `now`, and for how long it must be believed when it has changed.
     fn observe(&mut self, now: Stamp, current: Seen) {
+        let looked = match current {
+            Seen::Absent => self.absent.replace(now),
+            _ => self.absent.take(),
+        };
         if current == self.seen {
+            if looked.is_some_and(|before| now.since(before) > self.longest_look_away()) {
+                self.believed_until = Some(now.monotonic + self.timing.lease_duration);
+            }
             return;
         }
         let released = matches!(&current, Seen::Present(record) if record.is_released());
@@ -346,6 +357,12 @@ impl Elector {
                 _ => self.timing.lease_duration,
             },
         }
+    }
+
+    /// How long a Lease that does not exist may go without a look: rounds come more often than this, if their calls do not fail.
+    fn longest_look_away(&self) -> Duration {
+        let rounds = self.timing.retry_period.saturating_mul(3).saturating_add(CALL_LIMIT);
+        rounds.max(self.timing.lease_duration)
     }
 
     fn longest_belief(&self) -> Duration {

@@ -32,6 +32,17 @@ pub struct Stamp {
     pub wall: Micros,
 }
 
+impl Stamp {
+    /// How long after `earlier` this is, by the clock that says more: the monotonic one cannot be set but stands still in a
+    /// suspended virtual machine, the wall clock does not. A wall clock that was set back counts as no time passed, which
+    /// leaves the monotonic bound.
+    pub fn since(self, earlier: Self) -> Duration {
+        let monotonic = self.monotonic.saturating_duration_since(earlier.monotonic);
+        let wall = u64::try_from(self.wall.0.saturating_sub(earlier.wall.0)).unwrap_or(0);
+        monotonic.max(Duration::from_micros(wall))
+    }
+}
+
 /// The election's part of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
@@ -70,13 +81,8 @@ pub struct Tenure {
 
 impl Tenure {
     /// How long this tenure lasts from `now` on; nothing when it is over.
-    ///
-    /// Both clocks must agree: the monotonic one cannot be set but stands still in a suspended virtual machine, the wall
-    /// clock does not. A wall clock that was set back counts as no time passed, which leaves the monotonic bound.
     pub fn remaining(&self, now: Stamp) -> Option<Duration> {
-        let monotonic = now.monotonic.saturating_duration_since(self.renewed.monotonic);
-        let wall = u64::try_from(now.wall.0.saturating_sub(self.renewed.wall.0)).unwrap_or(0);
-        let left = self.lasts.checked_sub(monotonic.max(Duration::from_micros(wall)))?;
+        let left = self.lasts.checked_sub(now.since(self.renewed))?;
         (!left.is_zero()).then_some(left)
     }
 }

@@ -545,6 +545,26 @@ fn a_refused_create_means_that_somebody_holds_the_lease() {
     );
 }
 
+/// In between another process may have made it, and somebody deleted it: its term may last.
+#[test]
+fn a_lease_that_was_absent_long_ago_is_waited_for_anew() {
+    for (away, suspended, waits) in [(11.0, false, false), (16.0, false, true), (16.0, true, true)] {
+        let mut clock = Clock::new();
+        let mut candidate = elector();
+        assert!(watch(&mut candidate, &mut clock, None, 0.0).is_some());
+        candidate.not_written(Refusal::Unknown);
+        let before = clock.now.monotonic;
+        clock.pass(away);
+        if suspended {
+            clock.now.monotonic = before;
+        }
+        let (step, after) = watch(&mut candidate, &mut clock, None, 20.0).unwrap();
+        assert!(matches!(step, Step::Create(_)), "{step:?}");
+        let wanted = if waits { 15.0..19.5 } else { 0.0..4.5 };
+        assert!(wanted.contains(&after), "{away} {suspended}: after {after} s");
+    }
+}
+
 #[test]
 fn a_reply_that_comes_after_the_deadline_makes_no_leader() {
     let mut clock = Clock::new();
