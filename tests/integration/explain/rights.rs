@@ -11,7 +11,7 @@ use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{endpoints, service};
 use svcplane_tests::slices;
 
-use super::run::{Ran, SOON, run, section, web, web_with_a_pod};
+use super::run::{Ran, SOON, run, section, web_with_a_pod};
 
 #[tokio::test]
 async fn missing() {
