@@ -4,7 +4,7 @@
 //!
 //! Containers share one network: see [`Place`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -43,6 +43,8 @@ pub enum Place {
 
 /// A Pod's process.
 struct Running {
+    /// The Pod's: another one may come under its name.
+    uid: String,
     svcplane: Svcplane,
     ready: bool,
     /// It serves probes; else it runs to its end.
@@ -181,13 +183,14 @@ impl Loop {
             let listed = pods.list(&ListParams::default()).await;
             let halted = self.obey();
             if let Ok(list) = listed {
+                let uids: BTreeSet<String> = list.items.iter().filter_map(kube::ResourceExt::uid).collect();
+                self.running.retain(|_, running| uids.contains(&running.uid));
+                self.webhooks.lock().retain(|name, _| self.running.contains_key(name));
                 for pod in &list.items {
                     self.tend(pod, halted)
                         .await
                         .with_context(|| format!("Pod {}", pod.name_any()))?;
                 }
-                self.running
-                    .retain(|name, _| list.items.iter().any(|pod| pod.name_any() == *name));
                 if !halted {
                     self.look(&pods).await?;
                 }
@@ -250,6 +253,7 @@ impl Loop {
             .replica_named(&format!("{}-{restarts}", pod.name_any()))
             .kubeconfig(self.proxy.kubeconfig(&token)?);
         Ok(Running {
+            uid: pod.uid().context("no uid")?,
             svcplane: builder.spawn()?,
             ready: false,
             serves: container.readiness_probe.is_some(),
