@@ -64,8 +64,8 @@ pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String,
     }
     let Some(probe) = probe else {
         return Ok(format!(
-            "Now start kube-controller-manager with its endpoint controllers, and see with `svcplane explain --check NAMESPACE/NAME` that all \
-             is right.\n{remove}"
+            "NOBODY KEEPS ENDPOINTS NOW. Start kube-controller-manager with its endpoint controllers, and see with `svcplane explain --check \
+             NAMESPACE/NAME` that it follows: without --canary this command cannot.\n{remove}"
         ));
     };
     probe.clear().await?;
@@ -100,21 +100,30 @@ async fn cancel(client: &Client, lease: &LeaseName) -> Result<String, String> {
         Some(Reason::Handback) | None => String::new(),
     };
     Ok(format!(
-        "svcplane in active mode writes again at the leader's next renewal, or once its canary has passed.{before}\n"
+        "svcplane in active mode writes again once its canary, asked anew, has passed; without a canary at the leader's next renewal.{before}\n"
     ))
 }
 
 async fn check(client: &Client, lease: &LeaseName) -> Result<String, String> {
     let found = look(client, lease, CALL_LIMIT).await;
     let Some(found) = found.map_err(|failure| cannot(lease, &failure))? else {
-        return Ok(format!("There is no Lease {lease}: nobody has led.\n"));
+        return Ok(format!(
+            "There is no Lease {lease}: nobody has led under this name (of a release of another name it is --leader-elect-resource-name).\n"
+        ));
     };
-    if found.notes.get(MODE_ANNOTATION).is_some_and(|mode| mode == "observe") {
-        return Ok(format!("Lease {lease} tells svcplane to observe.\n"));
+    let observes = found.notes.get(MODE_ANNOTATION).is_some_and(|mode| mode == "observe");
+    match Reason::noted(&found.notes) {
+        // In both cases there is somebody else.
+        Some(_) if observes => Ok(format!("Lease {lease} tells svcplane to observe.\n")),
+        None if observes => Err(format!(
+            "Lease {lease} tells svcplane to observe, but not by svcplane handback: unless the built-in controllers run, Endpoints and \
+             EndpointSlices freeze if svcplane is removed now. Run svcplane handback first"
+        )),
+        _ => Err(format!(
+            "in active mode svcplane keeps Endpoints and EndpointSlices, which freeze if it is removed now: run svcplane handback first \
+             (Lease {lease}). In observe mode there is nothing to hand back"
+        )),
     }
-    Err(format!(
-        "svcplane keeps Endpoints and EndpointSlices, which freeze if it is removed now: run svcplane handback first (Lease {lease})"
-    ))
 }
 
 async fn note(client: &Client, lease: &LeaseName, changes: &[(&str, Option<String>)]) -> Result<SeenLease, String> {

@@ -67,7 +67,9 @@ async fn served_by(namespace: &TestNamespace, count: usize) {
 
 /// What `svcplane handback` notes on the Lease, and takes off it.
 async fn observe(namespace: &TestNamespace, mode: Option<&str>) {
-    let note = Patch::Merge(json!({"metadata": {"annotations": {"svcplane.io/mode": mode}}}));
+    let reason = mode.map(|_| "handback");
+    let notes = json!({"svcplane.io/mode": mode, "svcplane.io/mode-reason": reason});
+    let note = Patch::Merge(json!({"metadata": {"annotations": notes}}));
     let leases = namespace.leases();
     leases.patch("svcplane", &PatchParams::default(), &note).await.unwrap();
 }
@@ -147,7 +149,10 @@ async fn life(helm: &str, flags: &[&str]) {
 
     assert_eq!(proxy.forbidden().len(), 0, "{:?}", proxy.forbidden());
 
-    // It is not removed while it keeps endpoints: nobody would follow Pods any more.
+    // Neither are its values forgotten while it keeps endpoints, nor is it removed: nobody would follow Pods any more.
+    let forgotten = run(&["upgrade", "svcplane", CHART, "--set=preStopSeconds=0"]).await;
+    let forgotten = forgotten.unwrap_err().to_string();
+    assert!(forgotten.contains("from active to observe"), "{forgotten}");
     let uninstall = ["uninstall", "svcplane", "--wait", "--timeout=3m"];
     let refused = run(&uninstall).await.unwrap_err().to_string();
     assert!(refused.contains("svcplane-uninstall"), "{refused}");

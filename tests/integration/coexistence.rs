@@ -319,6 +319,46 @@ async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     cluster.stop_controller_manager().await.unwrap();
 }
 
+/// Told to observe by hand, as in an emergency: whoever has begun to write meanwhile is found before a write.
+#[tokio::test]
+async fn a_canary_is_asked_anew_before_svcplane_writes_again() {
+    let _alone = alone().await;
+    let cluster = cluster::shared();
+    let (namespace, canary) = kept_by_built_ins(cluster).await;
+    cluster.stop_controller_manager().await.unwrap();
+    let replica = active(&namespace).arg(&format!("--canary={canary}"));
+    let replica = Replica::start(cluster, replica).await.unwrap();
+    wait_mode(&replica, "active", SOON).await;
+    replica.wait_idle().await.unwrap();
+    namespace.set_lease_mode(Some("observe")).await.unwrap();
+    wait_mode(&replica, "observe", SOON).await;
+    let place = ["--leader-elect-resource-namespace", namespace.name()];
+    let (code, _, errors) = run(cluster, &[&["handback", "--check"][..], &place].concat()).await;
+    assert!(
+        code == 1 && errors.contains("not by svcplane handback"),
+        "{code} {errors}"
+    );
+
+    start_built_ins(cluster).await;
+    namespace.set_pod_ready("web0-0", false).await.unwrap();
+    becomes(&namespace, 0, PODS, false).await;
+    cluster.settled(Duration::from_secs(2), MINUTE).await.unwrap();
+    let (code, words) = take_back(cluster, &namespace).await;
+    assert!(code == 0 && words.contains("asked anew"), "{code} {words}");
+    let both = replica.wait_metric("svcplane_foreign_writer", &[("found_by", "canary")], SOON, |it| {
+        it > 1.5
+    });
+    both.await.unwrap();
+    namespace.set_pod_ready("web0-0", true).await.unwrap();
+    becomes(&namespace, 0, PODS, true).await;
+    for resource in ["endpoints", "endpointslices"] {
+        let writes = replica.proxy().writes(resource, namespace.name());
+        let of_web = writes.iter().filter(|it| it.request.name.starts_with("web"));
+        assert_eq!(of_web.count(), 0, "{resource}");
+    }
+    cluster.stop_controller_manager().await.unwrap();
+}
+
 /// The marks of kube-controller-manager stay on what it made, as does its time: they are no sign that it lives.
 #[tokio::test]
 async fn what_was_written_before_svcplane_began_is_no_fight() {

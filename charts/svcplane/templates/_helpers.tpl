@@ -163,6 +163,17 @@ zz-{{ include "svcplane.fullname" . }}
 {{- else if and (eq .Values.mode "active") (not .Values.takeover.acknowledgeBuiltinsDisabled) -}}
 {{- fail "mode=active needs takeover.acknowledgeBuiltinsDisabled=true: set it once kube-controller-manager runs without its endpoint controllers, because two writers of the same objects fight" -}}
 {{- end -}}
+{{- if and .Release.IsUpgrade (eq .Values.mode "observe") (not .Values.uninstall.allowFrozenEndpoints) -}}
+{{- $before := lookup "apps/v1" "Deployment" (include "svcplane.namespace" .) (include "svcplane.fullname" .) -}}
+{{- $containers := dig "spec" "template" "spec" "containers" list $before -}}
+{{- $lease := lookup "coordination.k8s.io/v1" "Lease" (include "svcplane.namespace" .) (include "svcplane.fullname" .) -}}
+{{- $told := dig "metadata" "annotations" "svcplane.io/mode-reason" "" $lease -}}
+{{- range $containers -}}
+{{- if and (has "--mode=active" (default list .args)) (not $told) -}}
+{{- fail "mode would go from active to observe, and endpoints would freeze: run svcplane handback before, or give mode=active again, because an upgrade forgets values that it is not given (keep them in a file); uninstall.allowFrozenEndpoints=true does it all the same" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.podDisruptionBudget.enabled (le (int .Values.replicas) 1) -}}
 {{- fail "podDisruptionBudget.enabled needs replicas of 2 or more: with one replica it would forbid every drain" -}}
 {{- end -}}

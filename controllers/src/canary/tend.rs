@@ -9,7 +9,7 @@ use super::{Probe, RESULT_ANNOTATION, Verdict};
 use crate::gate::Gate;
 use crate::lease_notes::LeaseNotes;
 use crate::metrics::{ControllerMetrics, FoundBy};
-use crate::orders::{Reason, kinds};
+use crate::orders::kinds;
 
 /// A canary that has not passed is asked again after this time at the latest.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -55,9 +55,9 @@ impl Tended {
         self.show(verdict.as_ref());
         let mut said = None;
         while self.term.check(Instant::now()).is_ok() {
-            let handing_back = self.hands_back();
-            if handing_back {
-                // They are meant to live. Should this be taken back, it is asked anew before anything is written.
+            let stands_back = self.stands_back();
+            if stands_back {
+                // Nothing is written, and others may have begun to. Should this be taken back, it is asked anew before anything is.
                 verdict = None;
                 self.show(None);
             } else {
@@ -82,17 +82,18 @@ impl Tended {
             } else {
                 self.interval.min(AGAIN)
             };
-            let _ = tokio::time::timeout(pause, self.turn(handing_back)).await;
+            let _ = tokio::time::timeout(pause, self.turn(stands_back)).await;
         }
     }
 
-    fn hands_back(&self) -> bool {
-        Reason::in_force(&self.term.term()) == Some(Reason::Handback)
+    /// The Lease says observe: handed back, stopped by the breaker or by hand.
+    fn stands_back(&self) -> bool {
+        self.term.is_forced_to_observe()
     }
 
     /// Waits until there is a reason not to wait.
-    async fn turn(&mut self, handing_back: bool) {
-        while self.term.check(Instant::now()).is_ok() && self.hands_back() == handing_back {
+    async fn turn(&mut self, stands_back: bool) {
+        while self.term.check(Instant::now()).is_ok() && self.stands_back() == stands_back {
             self.term.changed().await;
         }
     }
