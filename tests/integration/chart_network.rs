@@ -1,6 +1,9 @@
 //! The chart with three replicas behind the ClusterIP of their webhook, on a cluster whose network works: whatever is done to it, every admission
 //! is answered.
 
+#[path = "chart_network/takeover.rs"]
+mod takeover;
+
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Endpoints, Service};

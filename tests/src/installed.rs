@@ -114,13 +114,22 @@ impl Installed {
     pub async fn release_of(&self, chart: &str, values: &[&str]) -> Result<()> {
         let command = ["upgrade", "svcplane", chart, "--install", "--wait"];
         self.helm(&[&command[..], &VALUES, values].concat()).await?;
+        self.serve_webhook().await?;
+        self.asker().wait_answered().await
+    }
+
+    /// From now on the ClusterIP of the webhook's Service leads to its Pods.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn serve_webhook(&self) -> Result<()> {
         let service = self.own.services().get("svcplane-webhook").await?;
         let address = service.spec.and_then(|it| it.cluster_ip).unwrap_or_default();
         let mut webhook = self.webhook.lock().await;
         if webhook.as_ref().is_none_or(|(at, _)| *at != address) {
             *webhook = Some((address, ClusterIp::serve(&self.own, "svcplane-webhook").await?));
         }
-        self.asker().wait_answered().await
+        Ok(())
     }
 
     /// What the chart renders with these values, for other tools than Helm.
