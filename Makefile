@@ -56,6 +56,9 @@ soak: tools release-figures release-drills release-differential ## Restarts, fai
 	@$(RELEASE)/differential --ops 20000 --seed 6 --state $${CARGO_TARGET_DIR:-target}/soak/seed-6
 	@$(MAKE) --no-print-directory soak-loadbalancers soak-allocators
 
+promises: tools tools-chart tools-metallb ## Run every test that the tables of docs/loadbalancer.md and docs/acceptance.md name, and see that each ran (about 30 minutes; DOCUMENTS=docs/loadbalancer.md)
+	@tests/promised $(or $(DOCUMENTS),docs/loadbalancer.md docs/acceptance.md)
+
 loadbalancer-mutations: tools tools-metallb release-loadbalancer-mutations ## Break ten rules of LoadBalancer addresses, one line each, and see that their tests notice (about 30 minutes; ROWS=10 SEED=1)
 	@$(RELEASE)/loadbalancer-mutations
 
@@ -76,7 +79,7 @@ bench-controllers: tools release-bench-controllers ## Figures beside kube-contro
 	@$(CARGO) build --profile dist -p svcplane
 	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-controllers --controllers $(or $(CONTROLLERS),both)
 
-bench-loadbalancers: tools tools-metallb release-bench-loadbalancers ## Addresses of 2,000 and 10,000 LoadBalancer Services beside MetalLB's controller, into docs/figures (about 20 minutes, on a quiet machine; SERVICES=500 FIGURES=DIRECTORY for a try)
+bench-loadbalancers: tools tools-metallb release-bench-loadbalancers ## Addresses of 2,000 and 10,000 LoadBalancer Services beside MetalLB's controller, into docs/figures (about 20 minutes, on a quiet machine; SERVICES=500 ONLY=ours FIGURES=DIRECTORY for a try)
 	@$(CARGO) build --profile dist -p svcplane
 	@SVCPLANE_BIN=$$(realpath $${CARGO_TARGET_DIR:-target}/dist/svcplane) $(RELEASE)/bench-loadbalancers
 
@@ -98,4 +101,4 @@ tools-chart: ## Build the real Helm 4, Helm 3 and promtool, once: only tests of 
 tools-metallb: ## Build MetalLB's real controller, once: only tests and figures of LoadBalancers need it
 	@tests/tools/build metallb
 
-.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators soak-loadbalancers loadbalancer-mutations bench-controllers bench-loadbalancers bench-allocators tools tools-chart tools-metallb
+.PHONY: help run build static test lint handover chart-drills drills differential differential-proofs soak soak-allocators soak-loadbalancers promises loadbalancer-mutations bench-controllers bench-loadbalancers bench-allocators tools tools-chart tools-metallb

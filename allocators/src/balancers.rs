@@ -17,6 +17,7 @@ mod decide;
 mod engine;
 mod families;
 mod free;
+mod group;
 mod obtain;
 mod part;
 mod pool;

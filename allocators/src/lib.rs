@@ -11,6 +11,7 @@
 //! * [`balancers`]: LoadBalancer addresses.
 //! * [`books`]: every value of the ranges with its state, and the choice of the next one at admission.
 //! * [`cluster_ips`]: the books of both IP families.
+//! * [`few`]: sets that nearly always have one value.
 //! * [`freshness`]: whether what a watch has told is recent enough to choose by.
 //! * [`interval`]: sets of values as intervals.
 //! * [`node_ports`]: `--service-node-port-range`, and what each port of a Service needs.
@@ -24,6 +25,7 @@ pub mod address;
 pub mod balancers;
 pub mod books;
 pub mod cluster_ips;
+pub mod few;
 pub mod freshness;
 pub mod interval;
 pub mod node_ports;

@@ -164,8 +164,8 @@ pub struct Feed {
     pub interner: Arc<Mutex<Interner>>,
     /// What is stored.
     pub index: Arc<Mutex<Index>>,
-    /// Who is told what is affected.
-    pub controller: Arc<Reconciler>,
+    /// Who is told what is affected. `None`: endpoints are others' business, and nothing goes into the index.
+    pub controller: Option<Arc<Reconciler>>,
     /// What admission learns of Services, if it is served.
     pub services: Option<Arc<Mutex<Intake<WireService>>>>,
 }
@@ -176,27 +176,28 @@ impl Feed {
         if let Some(services) = &self.services {
             K::tell(&event, services);
         }
+        let Some(controller) = &self.controller else { return };
         match event {
-            Event::Init => self.change(|index| index.begin(K::KIND)),
+            Event::Init => self.change(controller, |index| index.begin(K::KIND)),
             Event::InitApply(object) | Event::Apply(object) => {
                 let model = object.read(&self.interner, &self.index);
-                self.change(|index| K::apply(model, index));
+                self.change(controller, |index| K::apply(model, index));
             }
             Event::Delete(object) => {
                 let (key, revision) = key_and_revision(&object);
-                self.change(|index| K::delete(index, &key, revision));
+                self.change(controller, |index| K::delete(index, &key, revision));
             }
-            Event::InitDone => self.change(|index| index.sweep(K::KIND)),
+            Event::InitDone => self.change(controller, |index| index.sweep(K::KIND)),
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Index)) {
+    fn change(&self, controller: &Reconciler, change: impl FnOnce(&mut Index)) {
         let affected = {
             let mut index = self.index.lock();
             change(&mut index);
             index.take_affected()
         };
-        self.controller.enqueue(affected);
+        controller.enqueue(affected);
     }
 }
 

@@ -218,7 +218,7 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     };
     let (suspects, suspected) = suspects();
     let controller = Arc::new(reconciler(args, desk, queue.clone(), suspects));
-    let kinds = Kinds::of(&running, args.identity);
+    let kinds = Kinds::of(&running, args.identity, webhook.is_some());
     let synced = kinds.readiness();
     let electing = Readiness::new("leader election");
     let state = Debug {
@@ -244,7 +244,7 @@ async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
     let feed = Feed {
         interner: Arc::new(Mutex::new(Interner::default())),
         index,
-        controller: Arc::clone(&controller),
+        controller: kinds.endpoints.then(|| Arc::clone(&controller)),
         services: webhook.as_ref().map(Webhook::services),
     };
     let coexistence = Coexistence {

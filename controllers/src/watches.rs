@@ -15,26 +15,30 @@ use crate::index::Kind;
 use crate::model::Manager;
 use crate::wire::{WireEndpoints, WireNode, WirePod, WireService, WireSlice};
 
-/// Which kinds are watched beside Services.
+/// Which kinds are watched. LoadBalancer addresses and the repair look for themselves.
 pub struct Kinds {
+    /// Services: endpoints depend on them, and admission has to know them.
+    services: bool,
     /// Pods and Endpoints: nobody else looks at them.
-    endpoints: bool,
+    pub endpoints: bool,
     /// Label selector of the slices, if any are.
     pub slices: Option<String>,
     nodes: bool,
 }
 
 impl Kinds {
-    /// What these controllers need.
-    pub fn of(running: &[Controller], identity: Identity) -> Self {
+    /// What these controllers need, and admission if it is `served`.
+    pub fn of(running: &[Controller], identity: Identity, served: bool) -> Self {
         let managers = [identity.manager(), Manager::Mirroring].into_iter();
         let managers: Vec<&str> = managers
             .filter(|manager| running.contains(&Controller::from(*manager)))
             .map(Manager::as_str)
             .collect();
         let selector = || format!("{MANAGED_BY_LABEL} in ({})", managers.join(","));
+        let endpoints = running.iter().any(|controller| controller.is_of_endpoints());
         Self {
-            endpoints: running.iter().any(|controller| controller.is_of_endpoints()),
+            services: endpoints || served,
+            endpoints,
             slices: (!managers.is_empty()).then(selector),
             nodes: running.contains(&Controller::Slices),
         }
@@ -42,7 +46,8 @@ impl Kinds {
 
     /// One for each kind, named after it.
     pub fn readiness(&self) -> Vec<Readiness> {
-        let mut kinds = vec!["services"];
+        let mut kinds = Vec::new();
+        kinds.extend(self.services.then_some("services"));
         kinds.extend(self.endpoints.then_some(["pods", "endpoints"]).into_iter().flatten());
         kinds.extend(self.slices.is_some().then_some("endpointslices"));
         kinds.extend(self.nodes.then_some("nodes"));

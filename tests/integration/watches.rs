@@ -257,3 +257,24 @@ async fn nothing_is_written_while_one_of_the_first_lists_is_late() {
         replica.terminate().await.unwrap();
     }
 }
+
+/// What nobody in the process needs is not asked for: Services cost memory by the thousand.
+#[tokio::test]
+async fn only_what_the_controllers_need_is_watched() {
+    let namespace = TestNamespace::create(cluster::shared()).await.unwrap();
+    for (controllers, wanted) in [
+        ("repair-controller", &[][..]),
+        ("endpoints-controller", &["endpoints", "pods", "services"]),
+    ] {
+        let builder = Svcplane::builder().lease_in(&namespace).observe();
+        let builder = builder.arg(&format!("--controllers={controllers}"));
+        let replica = Replica::start(cluster::shared(), builder).await.unwrap();
+        replica.wait_ready().await.unwrap();
+        let watches = replica.proxy().requests(&Match::all_watches());
+        let mut kinds: Vec<String> = watches.into_iter().map(|it| it.request.resource).collect();
+        kinds.sort();
+        kinds.dedup();
+        assert_eq!(kinds, wanted, "{controllers}");
+        replica.terminate().await.unwrap();
+    }
+}

@@ -206,9 +206,9 @@ pub const ROWS: &[Row] = &[
         test: "balancers: the_rule_of_sharing_has_a_reason_for_each_part",
         change: Change {
             name: "ports do not count",
-            file: "allocators/src/balancers/share.rs",
-            line: "        let taken = share.ports.iter().find_map(|port| Some((port, self.ports.get(port)?)));",
-            instead: "        let taken = share.ports.iter().find_map(|port| Some((port, self.ports.get(port).filter(|_| port.1 == 0)?)));",
+            file: "allocators/src/balancers/group.rs",
+            line: "        let taken = share.ports.iter().find_map(|port| Some((port, self.at_port(*port)?)));",
+            instead: "        let taken = share.ports.iter().find_map(|port| Some((port, self.at_port(*port).filter(|_| port.1 == 0)?)));",
         },
     },
     Row {

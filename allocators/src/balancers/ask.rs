@@ -1,12 +1,12 @@
 //! What a Service asks for, and what comes of it.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::reason::{Reason, Wrong};
 use super::share::Share;
 use crate::cluster_ips::IpFamily;
+use crate::few::Few;
 use crate::service::Owner;
 
 /// `spec.ipFamilyPolicy`.
@@ -46,7 +46,7 @@ pub struct Facts {
     /// What it brings to an address.
     pub share: Share,
     /// The pools whose selectors and classes are for it.
-    pub admitted: BTreeSet<Arc<str>>,
+    pub admitted: Few<Arc<str>>,
 }
 
 impl Facts {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::free::Gaps;
+use super::group::Group;
 use super::part::{AddressCounts, Mark, Part};
 use super::pool::BalancerPool;
-use super::share::{Group, Refusal, Share};
+use super::share::{Refusal, Share};
+use crate::few::Few;
 use crate::interval::Segments;
 use crate::pools::{Holdings, settle};
 use crate::service::ServiceKey;
@@ -19,7 +21,7 @@ struct Cell {
     /// Who is to have it.
     group: Group,
     /// Whose status shows it. One that is not in the group is about to let go, and until the apiserver knows nobody else may come.
-    showing: BTreeSet<ServiceKey>,
+    showing: Few<ServiceKey>,
 }
 
 /// An address that rests.

@@ -12,6 +12,7 @@ use super::reason::Reason;
 use super::trouble::{Trouble, foreign, listed, of_both, stand_still, with_held};
 use super::wait::Wait;
 use crate::cluster_ips::IpFamily;
+use crate::few::Few;
 use crate::service::ServiceKey;
 
 /// What one family comes to.
@@ -72,7 +73,7 @@ impl Balancers {
         }
     }
 
-    fn plan(&self, facts: &Facts, ask: &Ask, held: &[IpAddr], shown: &BTreeSet<IpAddr>) -> (Outcome, BTreeSet<Wait>) {
+    fn plan(&self, facts: &Facts, ask: &Ask, held: &[IpAddr], shown: &Few<IpAddr>) -> (Outcome, BTreeSet<Wait>) {
         let mut parts: Vec<Part> = ask
             .families
             .iter()
@@ -172,14 +173,7 @@ impl Balancers {
         }
     }
 
-    fn family(
-        &self,
-        facts: &Facts,
-        ask: &Ask,
-        family: IpFamily,
-        mut held: Vec<IpAddr>,
-        shown: &BTreeSet<IpAddr>,
-    ) -> Part {
+    fn family(&self, facts: &Facts, ask: &Ask, family: IpFamily, mut held: Vec<IpAddr>, shown: &Few<IpAddr>) -> Part {
         held.retain(|address| self.standing(*address, facts) != Standing::Lost);
         let mut part = Part {
             held,

@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use super::ask::{Facts, Outcome};
 use super::families::{Books, at};
+use super::group::Group;
 use super::pool::{BalancerPool, OnRemoval};
-use super::share::Group;
 use super::term::may_keep;
 use super::wait::{Wait, Waiting};
 use crate::cluster_ips::IpFamily;
+use crate::few::Few;
 use crate::service::ServiceKey;
 
 /// One Service.
@@ -19,7 +20,7 @@ use crate::service::ServiceKey;
 pub(super) struct Known {
     pub facts: Arc<Facts>,
     /// What its status shows.
-    pub shown: BTreeSet<IpAddr>,
+    pub shown: Few<IpAddr>,
     /// `None` before it was first decided on.
     pub outcome: Option<Outcome>,
 }
@@ -56,7 +57,7 @@ impl Balancers {
     pub fn set_pools(
         &mut self,
         mut pools: Vec<BalancerPool>,
-        admitted: impl Fn(&ServiceKey) -> BTreeSet<Arc<str>>,
+        admitted: impl Fn(&ServiceKey) -> Few<Arc<str>>,
         now: Instant,
     ) {
         pools.sort_by(|left, right| {
@@ -100,7 +101,8 @@ impl Balancers {
     }
 
     /// A stored Service of ours, and what its status shows.
-    pub fn set_service(&mut self, facts: Facts, shown: BTreeSet<IpAddr>, now: Instant) {
+    pub fn set_service(&mut self, facts: Facts, shown: impl Into<Few<IpAddr>>, now: Instant) {
+        let shown = shown.into();
         let key = facts.owner.service.clone();
         let known = self.services.get(&key);
         // Made again under its name: nothing of the old one is its own.
@@ -125,7 +127,7 @@ impl Balancers {
             None => {
                 let known = Known {
                     facts,
-                    shown: BTreeSet::new(),
+                    shown: Few::default(),
                     outcome: None,
                 };
                 self.services.insert(key.clone(), known);
@@ -139,13 +141,13 @@ impl Balancers {
     }
 
     /// The status of a Service shows these.
-    pub fn set_shown(&mut self, key: &ServiceKey, shown: BTreeSet<IpAddr>, now: Instant) {
-        self.note_shown(key, shown, now);
+    pub fn set_shown(&mut self, key: &ServiceKey, shown: impl Into<Few<IpAddr>>, now: Instant) {
+        self.note_shown(key, shown.into(), now);
         self.settle(now);
     }
 
     /// Other pools than before are for this Service.
-    pub fn set_admitted(&mut self, key: &ServiceKey, admitted: BTreeSet<Arc<str>>, now: Instant) {
+    pub fn set_admitted(&mut self, key: &ServiceKey, admitted: Few<Arc<str>>, now: Instant) {
         if let Some(known) = self.services.get_mut(key)
             && known.facts.admitted != admitted
         {
@@ -230,7 +232,7 @@ impl Balancers {
         }
     }
 
-    fn note_shown(&mut self, key: &ServiceKey, shown: BTreeSet<IpAddr>, now: Instant) {
+    fn note_shown(&mut self, key: &ServiceKey, shown: Few<IpAddr>, now: Instant) {
         let Some(known) = self.services.get_mut(key) else {
             return;
         };

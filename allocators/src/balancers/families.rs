@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::ask::{Ask, Facts};
 use super::book::{AddressBook, Blocked};
+use super::group::Group;
 use super::part::Part;
 use super::pool::BalancerPool;
-use super::share::Group;
 use crate::cluster_ips::IpFamily;
 use crate::pools::PoolVerdict;
 use crate::service::ServiceKey;

@@ -13,6 +13,7 @@ use rand_like::Dice;
 use super::tests::{asking, ip, key, service, terms, with_spec};
 use super::*;
 use crate::cluster_ips::IpFamily;
+use crate::few::Few;
 use crate::node_ports::Protocol;
 use crate::pools::{Mode, PoolSpec};
 use crate::service::ServiceKey;
@@ -246,7 +247,7 @@ impl World {
         }
         self.check_write(&service, &wanted);
         // Whatever becomes of the write: it may be shown from now on.
-        let both = stored.shown.union(&wanted).copied().collect();
+        let both: BTreeSet<IpAddr> = stored.shown.union(&wanted).copied().collect();
         self.balancers.set_shown(&service, both, self.now);
         self.writes += 1;
         self.version += 1;
@@ -271,7 +272,7 @@ impl World {
         self.due.clear();
         self.balancers = Balancers::default();
         let pools = self.pools.clone();
-        self.balancers.set_pools(pools, |_| BTreeSet::new(), self.now);
+        self.balancers.set_pools(pools, |_| Few::default(), self.now);
         for stored in self.stored.clone().into_values() {
             self.learn(&stored);
         }
@@ -524,7 +525,7 @@ fn names(pool: &BalancerPool, address: IpAddr) -> bool {
 }
 
 /// Pool `p2` is for `marsh` alone.
-fn admitted(pools: &[BalancerPool], service: &ServiceKey) -> BTreeSet<Arc<str>> {
+fn admitted(pools: &[BalancerPool], service: &ServiceKey) -> Few<Arc<str>> {
     let names = pools.iter().map(|pool| Arc::clone(&pool.terms.name));
     names
         .filter(|name| **name != *"p2" || &*service.namespace == "marsh")

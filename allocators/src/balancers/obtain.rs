@@ -9,11 +9,13 @@ use super::book::Blocked;
 use super::choose::serves;
 use super::decide::Standing;
 use super::engine::Balancers;
+use super::group::Group;
 use super::reason::Reason;
-use super::share::{Group, Refusal};
+use super::share::Refusal;
 use super::trouble::{Trouble, family_name, refused};
 use super::wait::Wait;
 use crate::cluster_ips::IpFamily;
+use crate::few::Few;
 use crate::pools::PoolVerdict;
 
 /// Pools that a message names.
@@ -26,7 +28,7 @@ impl Balancers {
         facts: &Facts,
         ask: &Ask,
         family: IpFamily,
-        shown: &BTreeSet<IpAddr>,
+        shown: &Few<IpAddr>,
     ) -> Result<Vec<IpAddr>, Trouble> {
         // That it shows: nothing new is given, even where the pool gives nothing new.
         let mut still = shown.iter().copied().filter(|it| IpFamily::of(*it) == family);

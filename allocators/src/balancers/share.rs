@@ -57,7 +57,7 @@ pub enum Traffic {
 
 impl Traffic {
     /// The two may share an address.
-    fn goes_with(&self, other: &Self) -> bool {
+    pub(super) fn goes_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cluster, Self::Cluster) => true,
             (
@@ -87,7 +87,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    fn namespaces_agree(&self, other: &Self) -> bool {
+    pub(super) fn namespaces_agree(&self, other: &Self) -> bool {
         self.namespace == other.namespace
             || (self.consent.covers(&other.namespace) && other.consent.covers(&self.namespace))
     }
@@ -156,118 +156,5 @@ pub fn protocol(protocol: Protocol) -> &'static str {
         Protocol::Tcp => "TCP",
         Protocol::Udp => "UDP",
         Protocol::Sctp => "SCTP",
-    }
-}
-
-/// The Services at one address. Each pair of them passes the rule.
-#[derive(Clone, Debug, Default)]
-pub struct Group {
-    key: Option<Arc<str>>,
-    members: BTreeMap<ServiceKey, Share>,
-    ports: BTreeMap<Port, ServiceKey>,
-    /// Few are different, however many members there are.
-    terms: BTreeMap<Arc<Terms>, BTreeSet<ServiceKey>>,
-}
-
-impl Group {
-    /// Nobody.
-    pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
-    }
-
-    /// This Service is in it.
-    pub fn has(&self, service: &ServiceKey) -> bool {
-        self.members.contains_key(service)
-    }
-
-    /// Who is in it, by name.
-    pub fn members(&self) -> impl Iterator<Item = &ServiceKey> {
-        self.members.keys()
-    }
-
-    /// The key that they share under.
-    pub fn key(&self) -> Option<&Arc<str>> {
-        self.key.as_ref()
-    }
-
-    /// One of them, for words.
-    pub fn holder(&self) -> Option<&ServiceKey> {
-        self.members.keys().next()
-    }
-
-    /// Somebody of a namespace that would have to agree and does not, if there is one.
-    pub fn denies(&self, terms: &Terms) -> Option<&ServiceKey> {
-        let mut others = self.terms.iter().filter(|(other, _)| !other.namespaces_agree(terms));
-        others.next().and_then(|(_, services)| services.first())
-    }
-
-    /// Whether a Service that is not in it may join.
-    ///
-    /// # Errors
-    /// Why not, with the holder.
-    pub fn admits(&self, share: &Share) -> Result<(), Refusal> {
-        let Some(holder) = self.holder().cloned() else {
-            return Ok(());
-        };
-        let (Some(ours), Some(key)) = (&self.key, &share.key) else {
-            let it_shares = self.key.is_some();
-            return Err(Refusal::NotShared { holder, it_shares });
-        };
-        if ours != key {
-            let key = Arc::clone(ours);
-            return Err(Refusal::Key { holder, key });
-        }
-        if let Some(holder) = self.denies(&share.terms) {
-            let holder = holder.clone();
-            return Err(Refusal::Namespace { holder });
-        }
-        let policy = self
-            .terms
-            .iter()
-            .find(|(other, _)| !other.traffic.goes_with(&share.terms.traffic));
-        if let Some((_, services)) = policy {
-            let holder = services.first().cloned().unwrap_or(holder);
-            return Err(Refusal::Policy { holder });
-        }
-        let taken = share.ports.iter().find_map(|port| Some((port, self.ports.get(port)?)));
-        match taken {
-            Some((&(transport, port), holder)) => Err(Refusal::Port {
-                holder: holder.clone(),
-                port,
-                transport,
-            }),
-            None => Ok(()),
-        }
-    }
-
-    /// Adds a Service that [`admits`](Self::admits) has passed.
-    pub fn add(&mut self, service: &ServiceKey, share: Share) {
-        self.remove(service);
-        self.key.clone_from(&share.key);
-        for port in &*share.ports {
-            self.ports.insert(*port, service.clone());
-        }
-        let alike = self.terms.entry(Arc::clone(&share.terms)).or_default();
-        alike.insert(service.clone());
-        self.members.insert(service.clone(), share);
-    }
-
-    /// Takes a Service out, if it is in.
-    pub fn remove(&mut self, service: &ServiceKey) {
-        let Some(share) = self.members.remove(service) else {
-            return;
-        };
-        for port in &*share.ports {
-            self.ports.remove(port);
-        }
-        if let Some(alike) = self.terms.get_mut(&share.terms) {
-            alike.remove(service);
-            if alike.is_empty() {
-                self.terms.remove(&share.terms);
-            }
-        }
-        if self.members.is_empty() {
-            self.key = None;
-        }
     }
 }

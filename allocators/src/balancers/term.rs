@@ -13,8 +13,8 @@ use super::wait::Waiting;
 use crate::service::{Owner, ServiceKey};
 
 impl Balancers {
-    /// Begins to decide. What Services show is theirs, as far as they may have it; the older of two that cannot share keeps it. Then those
-    /// who ask for an address get it, and then the others, the oldest first.
+    /// Begins to decide. What Services show is theirs, as far as they may have it; of two that cannot share, the one that others share it with
+    /// by its key keeps it, else the older. Then those who ask for an address get it, and then the others, the oldest first.
     ///
     /// `claims`: what is to be had by Services whose status shows the doing of somebody else. They have it if nobody shows it and they may;
     /// what they show is nobody's while they do.
@@ -22,13 +22,15 @@ impl Balancers {
         self.is_started = true;
         self.show_anew();
         self.waiting = Waiting::default();
-        let ages: BTreeSet<Owner> = self.services.values().map(|known| known.facts.owner.clone()).collect();
-        for owner in ages.iter().filter(|owner| !claims.contains_key(&owner.service)) {
+        let company = self.company();
+        let order = |known: &Known| (!is_in_company(known, &company), known.facts.owner.clone());
+        let ages: BTreeSet<(bool, Owner)> = self.services.values().map(order).collect();
+        for (_, owner) in ages.iter().filter(|(_, owner)| !claims.contains_key(&owner.service)) {
             self.adopt_shown(&owner.service);
         }
-        for owner in &ages {
+        for (_, owner) in &ages {
             if let Some(claim) = claims.get(&owner.service) {
-                self.adopt(&owner.service, claim, |books, address, facts| {
+                self.adopt(&owner.service, claim.iter().copied(), |books, address, facts| {
                     books.may_join(address, facts).is_ok()
                 });
             }
@@ -57,10 +59,22 @@ impl Balancers {
         }
     }
 
+    /// How many show each address under each key.
+    fn company(&self) -> Company {
+        let mut company = Company::new();
+        for known in self.services.values() {
+            let Some(key) = &known.facts.share.key else { continue };
+            for address in &known.shown {
+                *company.entry((*address, Arc::clone(key))).or_default() += 1;
+            }
+        }
+        company
+    }
+
     fn adopt_shown(&mut self, key: &ServiceKey) {
         if let Some(known) = self.services.get(key) {
             let shown = known.shown.clone();
-            self.adopt(key, &shown, may_keep);
+            self.adopt(key, shown, may_keep);
         }
     }
 
@@ -68,20 +82,25 @@ impl Balancers {
     pub(super) fn adopt_late(&mut self, key: &ServiceKey) {
         let Some(known) = self.services.get(key) else { return };
         let shown = known.shown.clone();
-        self.adopt(key, &shown, |books, address, facts| {
+        self.adopt(key, shown, |books, address, facts| {
             let serving = books.pool_at(address);
             serving.is_some_and(|pool| facts.is_admitted(&pool.terms.name)) && books.may_join(address, facts).is_ok()
         });
     }
 
     /// Of these addresses, those that a Service may have are its own.
-    fn adopt(&mut self, key: &ServiceKey, addresses: &BTreeSet<IpAddr>, may: impl Fn(&Books, IpAddr, &Facts) -> bool) {
+    fn adopt(
+        &mut self,
+        key: &ServiceKey,
+        addresses: impl IntoIterator<Item = IpAddr>,
+        may: impl Fn(&Books, IpAddr, &Facts) -> bool,
+    ) {
         let Some(known) = self.services.get_mut(key) else {
             return;
         };
         let facts = Arc::clone(&known.facts);
         let mut own = Vec::new();
-        for address in addresses.iter().copied() {
+        for address in addresses {
             if may(&self.books, address, &facts) {
                 self.books.join(address, &facts);
                 own.push(address);
@@ -110,6 +129,22 @@ impl Balancers {
         }
         self.settle(now);
     }
+}
+
+/// By address and sharing key.
+type Company = BTreeMap<(IpAddr, Arc<str>), usize>;
+
+/// Others show an address of this Service under its key: whoever shows it without the key has left their rule while nobody led, and they stay.
+fn is_in_company(known: &Known, company: &Company) -> bool {
+    let key = known.facts.share.key.as_ref();
+    key.is_some_and(|key| {
+        let mut shown = known.shown.iter();
+        shown.any(|address| {
+            company
+                .get(&(*address, Arc::clone(key)))
+                .is_some_and(|count| *count > 1)
+        })
+    })
 }
 
 /// A Service shows this address: whether those who are to have it let it.

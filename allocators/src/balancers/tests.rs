@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::cluster_ips::IpFamily;
+use crate::few::Few;
 use crate::node_ports::Protocol;
 use crate::pools::{FirstLast, Mode, PoolSpec, PoolTerms, parse_load_balancer_pool};
 use crate::service::{Owner, ServiceKey};
@@ -81,7 +82,7 @@ pub(super) fn service(name: &str, created: i64) -> Facts {
             families: vec![IpFamily::IPv4],
             ..Ask::default()
         }),
-        admitted: BTreeSet::new(),
+        admitted: Few::default(),
     }
 }
 
@@ -123,7 +124,7 @@ impl Rig {
         rig
     }
 
-    fn all(&self) -> BTreeSet<Arc<str>> {
+    fn all(&self) -> Few<Arc<str>> {
         self.pools.iter().map(|pool| Arc::clone(&pool.terms.name)).collect()
     }
 
@@ -158,7 +159,7 @@ impl Rig {
                 return;
             }
             for service in changed {
-                let shown = self
+                let shown: Few<IpAddr> = self
                     .balancers
                     .outcome(&service)
                     .unwrap()
@@ -551,7 +552,7 @@ fn the_older_of_two_that_show_one_address_keeps_it() {
     let mut rig = Rig::new(vec![pool("reed", &["203.0.113.64-203.0.113.65"])]);
     let mut shown = |name: &str, created| {
         let mut facts = service(name, created);
-        facts.admitted = ["reed".into()].into();
+        facts.admitted = ["reed".into()].into_iter().collect();
         rig.balancers.stop();
         rig.balancers.set_service(facts, set(&["203.0.113.64"]), rig.now);
     };
@@ -562,6 +563,32 @@ fn the_older_of_two_that_show_one_address_keeps_it() {
         (rig.has("older"), rig.has("younger")),
         (vec!["203.0.113.64".into()], vec!["203.0.113.65".into()])
     );
+}
+
+#[test]
+fn who_has_left_the_rule_while_nobody_led_leaves_and_the_others_stay() {
+    let mut rig = Rig::new(vec![pool("reed", &["203.0.113.64-203.0.113.69"])]);
+    let other_key = sharing(service("oldest", 1), "other", (Protocol::Tcp, 80));
+    for leaver in [service("oldest", 1), other_key] {
+        rig.balancers.stop();
+        for mut facts in [
+            leaver,
+            sharing(service("second", 2), "k", (Protocol::Tcp, 81)),
+            sharing(service("third", 3), "k", (Protocol::Tcp, 82)),
+        ] {
+            facts.admitted = ["reed".into()].into_iter().collect();
+            rig.balancers.set_service(facts, set(&["203.0.113.64"]), rig.now);
+        }
+        rig.balancers.start(&BTreeMap::new(), rig.now);
+        assert_eq!(
+            (rig.has("oldest"), rig.has("second"), rig.has("third")),
+            (
+                vec!["203.0.113.65".into()],
+                vec!["203.0.113.64".into()],
+                vec!["203.0.113.64".into()]
+            )
+        );
+    }
 }
 
 #[test]

@@ -36,6 +36,11 @@ pub fn parse_load_balancer_pool(
 ) -> Result<LoadBalancerHoldings, Vec<FieldError>> {
     parse_address_pool(spec, |text| {
         let addresses = parse_addresses(text)?;
+        if let Some(what) = addresses.unusable() {
+            return Err(format!(
+                "must not have {what} addresses: no client can reach a Service there"
+            ));
+        }
         let is_network = text.contains('/') && first_last == FirstLast::Reserve;
         Ok(if is_network { addresses.within() } else { addresses })
     })
@@ -112,6 +117,31 @@ impl Addresses {
             Self::V4(interval) => Self::V4(within(interval)),
             Self::V6(interval) => Self::V6(within(interval)),
         }
+    }
+
+    /// What some of them are, if no traffic can be addressed to it.
+    fn unusable(&self) -> Option<&'static str> {
+        let v4 = |first: [u8; 4], last: [u8; 4]| self.ipv4()?.intersection(Interval::new(first.into(), last.into())?);
+        let v6 = |first: u128, last: u128| {
+            let span = Interval::new(Ipv6Addr::from_bits(first), Ipv6Addr::from_bits(last))?;
+            self.ipv6()?.intersection(span)
+        };
+        let table = [
+            (
+                "unspecified",
+                v4([0, 0, 0, 0], [0, 255, 255, 255]).is_some() || v6(0, 0).is_some(),
+            ),
+            (
+                "loopback",
+                v4([127, 0, 0, 0], [127, 255, 255, 255]).is_some() || v6(1, 1).is_some(),
+            ),
+            (
+                "multicast",
+                v4([224, 0, 0, 0], [239, 255, 255, 255]).is_some() || v6(0xff << 120, u128::MAX).is_some(),
+            ),
+            ("broadcast", v4([255; 4], [255; 4]).is_some()),
+        ];
+        table.iter().find(|(_, is_some)| *is_some).map(|(what, _)| *what)
     }
 
     fn ipv4(&self) -> Option<Interval<Ipv4Addr>> {

@@ -70,6 +70,36 @@ fn a_node_port_pool_is_its_ranges_without_what_is_excluded() {
 }
 
 #[test]
+fn a_load_balancer_pool_has_no_addresses_that_nobody_can_reach() {
+    let read = |range: &str| parse_load_balancer_pool(&spec(&[range], &[], &[]), FirstLast::Allow);
+    for (range, what) in [
+        ("0.0.0.0/24", "unspecified"),
+        ("126.0.0.0-127.0.0.0", "loopback"),
+        ("224.0.0.9", "multicast"),
+        ("255.255.255.0/24", "broadcast"),
+        ("::/0", "unspecified"),
+        ("::1", "loopback"),
+        ("ff02::/64", "multicast"),
+    ] {
+        let errors = read(range).unwrap_err();
+        let want =
+            format!("spec.ranges[0]: {range:?} must not have {what} addresses: no client can reach a Service there");
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [want]);
+    }
+    for range in [
+        "1.0.0.0-126.255.255.255",
+        "128.0.0.0/8",
+        "240.0.0.0/24",
+        "169.254.0.0/24",
+        "::2",
+        "fe80::/64",
+        "2000::/3",
+    ] {
+        assert!(read(range).is_ok(), "{range}");
+    }
+}
+
+#[test]
 fn every_error_names_its_field_and_all_are_told_at_once() {
     let told = |errors: Vec<FieldError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
     let errors = parse_cluster_ip_pool(&spec(

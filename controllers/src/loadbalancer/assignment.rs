@@ -1,10 +1,11 @@
 //! One Service of ours: what is stored, what was sent, and what is to be written.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use svcplane_allocators::balancers::{IpMode, Outcome, Reason};
+use svcplane_allocators::few::Few;
 
 use super::condition::{Change, Condition, Wanted};
 use super::contention::{Contention, PATIENCE};
@@ -18,21 +19,24 @@ const REMEMBERED: usize = 4;
 #[derive(Debug)]
 pub struct Kept {
     /// The newest version that is known.
-    pub seen: Seen,
+    pub seen: Box<Seen>,
     /// Since when it has asked for what it has not been given.
     pub since: Option<Instant>,
-    /// The last ones: the answer to a write may be lost, and it shows later.
-    sent: VecDeque<Wanted>,
+    /// The last ones of those that may still be stored: the answer to a write may be lost, and it shows later.
+    sent: Vec<Wanted>,
+    /// The version that the last of them was written over.
+    sent_over: u64,
     contention: Contention,
 }
 
 impl Kept {
     /// A Service that was not known.
-    pub fn new(seen: Seen, now: Instant) -> Self {
+    pub fn new(seen: Box<Seen>, now: Instant) -> Self {
         Self {
             seen,
             since: Some(now),
-            sent: VecDeque::new(),
+            sent: Vec::new(),
+            sent_over: 0,
             contention: Contention::default(),
         }
     }
@@ -53,24 +57,19 @@ impl Kept {
         let told = condition.filter(|it| it.reason == Reason::Contended.as_str())?;
         let claim = claimed(&told.message);
         let shown = &self.seen.shown;
-        let is_over = !shown.has_others && claim.iter().eq(shown.addresses.keys());
+        let is_over = !shown.has_others && claim.iter().copied().eq(shown.keys());
         (!is_over).then_some(claim)
     }
 
     /// A newer version. `outcome` is what it should show, if this replica leads.
-    pub fn replace(&mut self, seen: Seen, outcome: Option<&Outcome>, now: Instant) {
+    pub fn replace(&mut self, seen: Box<Seen>, outcome: Option<&Outcome>, now: Instant) {
         let before = std::mem::replace(&mut self.seen, seen);
         let Some(outcome) = outcome.filter(|_| before.uid == self.seen.uid) else {
             return;
         };
         let seen = &self.seen;
         let is_undone = before.shown.addresses != seen.shown.addresses || seen.shown.has_others;
-        let shows_ours = outcome.addresses.len() == seen.shown.addresses.len()
-            && outcome
-                .addresses
-                .iter()
-                .all(|address| seen.shown.addresses.contains_key(address))
-            && !seen.shown.has_others;
+        let shows_ours = seen.shown.is_just(&outcome.addresses);
         let lost_words = before.condition.is_some() && before.condition != seen.condition;
         let as_sent = self.sent.iter().any(|sent| sent.is_shown_by(seen));
         if (is_undone && !shows_ours || lost_words) && !as_sent {
@@ -101,9 +100,13 @@ impl Kept {
             None => {
                 self.contention.end();
                 // What no pool has any more stays as it is.
-                let stored = |address: &IpAddr| self.seen.shown.addresses.get(address).copied();
-                let with_mode =
-                    |address: &IpAddr| (*address, mode(*address).or_else(|| stored(address)).unwrap_or_default());
+                let stored = |address| self.seen.shown.mode(address);
+                let with_mode = |address: &IpAddr| {
+                    (
+                        *address,
+                        mode(*address).or_else(|| stored(*address)).unwrap_or_default(),
+                    )
+                };
                 Wanted {
                     ingress: Some(outcome.addresses.iter().map(with_mode).collect()),
                     satisfied: outcome.satisfied,
@@ -116,14 +119,19 @@ impl Kept {
         if change.is_none() {
             self.contention.told = wanted.reason == Reason::Contended;
             self.since = None;
-        } else if self.since.is_none() {
-            self.since = Some(now);
-        }
-        if self.sent.back() != Some(&wanted) {
-            if self.sent.len() >= REMEMBERED {
-                self.sent.pop_front();
+            // What was written over an older version is stored by now, or never will be.
+            if self.sent_over < self.seen.version {
+                self.sent = Vec::new();
             }
-            self.sent.push_back(wanted);
+            return None;
+        }
+        self.since.get_or_insert(now);
+        self.sent_over = self.seen.version;
+        if self.sent.last() != Some(&wanted) {
+            if self.sent.len() >= REMEMBERED {
+                self.sent.remove(0);
+            }
+            self.sent.push(wanted);
         }
         change
     }
@@ -149,7 +157,7 @@ impl Kept {
 impl Wanted {
     /// The status says just this.
     fn is_shown_by(&self, seen: &Seen) -> bool {
-        let addresses: Option<BTreeMap<IpAddr, IpMode>> =
+        let addresses: Option<Few<(IpAddr, IpMode)>> =
             self.ingress.as_ref().map(|ingress| ingress.iter().copied().collect());
         addresses.is_none_or(|addresses| addresses == seen.shown.addresses && !seen.shown.has_others)
             && seen.condition.as_ref().is_some_and(|it| self.says(it))
@@ -200,7 +208,7 @@ mod tests {
     use super::super::wire::BalancedService;
     use super::*;
 
-    fn seen(version: u64, addresses: &[&str], condition: Option<&Wanted>, writer: &str) -> Seen {
+    fn seen(version: u64, addresses: &[&str], condition: Option<&Wanted>, writer: &str) -> Box<Seen> {
         let ingress: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip, "ipMode": "VIP"})).collect();
         let condition = condition.map(|it| {
             json!({"type": super::super::CONDITION, "status": it.status(), "reason": it.reason.as_str(), "message": it.message})
@@ -211,7 +219,7 @@ mod tests {
             "spec": {"type": "LoadBalancer"},
             "status": {"loadBalancer": {"ingress": ingress}, "conditions": Vec::from_iter(condition)}});
         let service: BalancedService = serde_json::from_value(object).unwrap();
-        service.read(Products::ALL).unwrap()
+        Box::new(service.read(Products::ALL).unwrap())
     }
 
     fn outcome(addresses: &[&str]) -> Outcome {
@@ -242,6 +250,24 @@ mod tests {
         assert!(!kept.is_contended(now), "one foreign change");
         let again = plan(&mut kept, &then, now).unwrap();
         assert_eq!(again.reason, Reason::Assigned);
+    }
+
+    #[test]
+    fn what_was_sent_is_forgotten_once_it_cannot_be_stored_any_more() {
+        let now = Instant::now();
+        let (first, then) = (outcome(&["203.0.113.7"]), outcome(&["203.0.113.8"]));
+        let mut kept = Kept::new(seen(1, &[], None, ""), now);
+        let sent = plan(&mut kept, &first, now).unwrap();
+        kept.replace(seen(2, &["203.0.113.7"], Some(&sent), "svcplane"), Some(&first), now);
+        let late = plan(&mut kept, &then, now).unwrap();
+        // What is wished for is what is stored again, and the write may still arrive.
+        assert_eq!(plan(&mut kept, &first, now), None);
+        assert_eq!(kept.sent, [sent.clone(), late.clone()]);
+        kept.replace(seen(3, &["203.0.113.8"], Some(&late), "svcplane"), Some(&first), now);
+        let back = plan(&mut kept, &first, now).unwrap();
+        kept.replace(seen(4, &["203.0.113.7"], Some(&back), "svcplane"), Some(&first), now);
+        assert_eq!(plan(&mut kept, &first, now), None);
+        assert_eq!(kept.sent.capacity(), 0);
     }
 
     #[test]
@@ -304,7 +330,7 @@ mod tests {
             "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "1", "deletionTimestamp": "2026-01-02T03:04:05Z"},
             "spec": {"type": "LoadBalancer"}});
         let service: BalancedService = serde_json::from_value(object).unwrap();
-        let mut kept = Kept::new(service.read(Products::ALL).unwrap(), now);
+        let mut kept = Kept::new(Box::new(service.read(Products::ALL).unwrap()), now);
         assert_eq!(plan(&mut kept, &outcome(&["203.0.113.7"]), now), None);
     }
 }

@@ -1,11 +1,11 @@
 //! The one condition of ours, and the patch that brings a status to what it should be.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use svcplane_allocators::balancers::{IpMode, Reason};
+use svcplane_allocators::few::Few;
 
 use super::wire::Seen;
 use crate::model::Timestamp;
@@ -76,7 +76,7 @@ impl Wanted {
     /// difference.
     pub fn over(&self, seen: &Seen, now: Timestamp) -> Option<Change> {
         let ingress = self.ingress.as_ref().filter(|ingress| {
-            let wanted: BTreeMap<IpAddr, IpMode> = ingress.iter().copied().collect();
+            let wanted: Few<(IpAddr, IpMode)> = ingress.iter().copied().collect();
             seen.shown.addresses != wanted || seen.shown.has_others
         });
         let (status, before) = (self.status(), seen.condition.as_ref());

@@ -1,10 +1,12 @@
 //! What is known of the cluster as far as addresses depend on it, beside what is decided.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use svcplane_allocators::balancers::{BalancerPool, Balancers, Products};
+use svcplane_allocators::few::Few;
 use svcplane_allocators::service::ServiceKey;
 use svcplane_webhook::pools::{Labels, ServedPool, Unreadable};
 
@@ -99,7 +101,7 @@ impl Desk {
     }
 
     /// A stored Service of type LoadBalancer. One that is older than what is known, or none of ours, changes nothing.
-    pub fn see(&mut self, seen: Seen, now: Instant) {
+    pub fn see(&mut self, seen: Box<Seen>, now: Instant) {
         let key = seen.key.clone();
         let known = self.services.get(&key);
         if known.is_some_and(|kept| kept.seen.version >= seen.version) {
@@ -110,7 +112,7 @@ impl Desk {
             return;
         }
         let facts = seen.facts(self.admitted(&seen));
-        let shown = seen.shown.addresses.keys().copied().collect();
+        let shown: Few<IpAddr> = seen.shown.keys().collect();
         match self.services.get_mut(&key) {
             Some(kept) => {
                 let wanted = self.balancers.outcome(&key).filter(|_| self.leads);
@@ -132,7 +134,7 @@ impl Desk {
     }
 
     /// The complete list of Services.
-    pub fn replace_services(&mut self, all: Vec<Seen>, now: Instant) {
+    pub fn replace_services(&mut self, all: Vec<Box<Seen>>, now: Instant) {
         let listed: BTreeSet<ServiceKey> = all.iter().map(|seen| seen.key.clone()).collect();
         let lost: Vec<ServiceKey> = self
             .services
@@ -248,7 +250,7 @@ impl Desk {
             overlaps.insert(served.pool.terms.name.to_string(), overlap);
         }
         self.overlaps = overlaps;
-        let mut admitted: BTreeMap<ServiceKey, BTreeSet<Arc<str>>> = BTreeMap::new();
+        let mut admitted: BTreeMap<ServiceKey, Few<Arc<str>>> = BTreeMap::new();
         for (key, kept) in &self.services {
             admitted.insert(key.clone(), self.admitted(&kept.seen));
         }
@@ -294,12 +296,16 @@ impl Desk {
     }
 
     /// The pools that are for a Service.
-    fn admitted(&self, seen: &Seen) -> BTreeSet<Arc<str>> {
+    fn admitted(&self, seen: &Seen) -> Few<Arc<str>> {
         let none = Labels::new();
         let namespace = &*seen.key.namespace;
         let of_namespace = self.namespaces.get(namespace).unwrap_or(&none);
+        let labels = seen.labels.iter();
+        let labels: Labels = labels
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect();
         self.pools()
-            .filter(|served| served.admits(&seen.class, namespace, of_namespace, &seen.labels))
+            .filter(|served| served.admits(&seen.class, namespace, of_namespace, &labels))
             .map(|served| Arc::clone(&served.pool.terms.name))
             .collect()
     }
@@ -375,8 +381,8 @@ impl Desk {
         let change = kept.plan(outcome, |address| balancers.ip_mode(address), wall, now)?;
         if change.of_addresses {
             // From the moment that it is sent nobody else may have what it shows.
-            let shown = kept.seen.shown.addresses.keys();
-            let may_show = shown.chain(&outcome.addresses).copied().collect();
+            let shown = kept.seen.shown.keys();
+            let may_show: Few<IpAddr> = shown.chain(outcome.addresses.iter().copied()).collect();
             self.balancers.set_shown(key, may_show, now);
         }
         Some(change)

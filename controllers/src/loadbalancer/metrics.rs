@@ -133,10 +133,7 @@ impl Gauges {
                 outcome.reason
             };
             self.services.with_label_values(&[reason.as_str()]).inc();
-            let shown = &kept.seen.shown.addresses;
-            let same = shown.len() == outcome.addresses.len()
-                && outcome.addresses.iter().all(|address| shown.contains_key(address));
-            divergent += i64::from(!same);
+            divergent += i64::from(!kept.seen.shown.is_just(&outcome.addresses));
         }
         self.contended.set(contended);
         self.divergent.set(divergent);

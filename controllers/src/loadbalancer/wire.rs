@@ -17,12 +17,13 @@ use svcplane_allocators::balancers::{
     Ask, Facts, IpMode, Policy, Products, Share, Terms, Traffic, Wrong, is_request, read_request,
 };
 use svcplane_allocators::cluster_ips::IpFamily;
+use svcplane_allocators::few::Few;
 use svcplane_allocators::node_ports::Protocol;
 use svcplane_allocators::service::{Owner, ServiceKey};
-use svcplane_webhook::pools::Labels;
 
 pub use self::node::NeighbourNode;
 use super::condition::{CONDITION, Condition, farewell};
+use crate::model::Labels;
 use crate::wire::SlimMeta;
 
 /// The fields that addresses depend on.
@@ -81,9 +82,28 @@ struct Ingress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Each address, and how it is treated.
-    pub addresses: BTreeMap<IpAddr, IpMode>,
+    pub addresses: Few<(IpAddr, IpMode)>,
     /// There is something that is no address, such as a host name.
     pub has_others: bool,
+}
+
+impl Shown {
+    /// The addresses alone.
+    pub fn keys(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().map(|(address, _)| *address)
+    }
+
+    /// How this address is treated, if it is listed.
+    pub fn mode(&self, address: IpAddr) -> Option<IpMode> {
+        let mut listed = self.addresses.iter();
+        listed.find(|(it, _)| *it == address).map(|(_, mode)| *mode)
+    }
+
+    /// It lists just these.
+    pub fn is_just(&self, addresses: &[IpAddr]) -> bool {
+        let wanted: Few<IpAddr> = addresses.iter().copied().collect();
+        !self.has_others && self.keys().eq(wanted)
+    }
 }
 
 /// A stored Service of type LoadBalancer.
@@ -118,7 +138,7 @@ impl Seen {
     }
 
     /// What the books are told, once it is known which pools are for it.
-    pub fn facts(&self, admitted: BTreeSet<Arc<str>>) -> Facts {
+    pub fn facts(&self, admitted: Few<Arc<str>>) -> Facts {
         Facts {
             owner: Owner {
                 created: self.created,
@@ -182,7 +202,12 @@ impl BalancedService {
             uid: text(&metadata.uid),
             version: version(metadata),
             class: text(&spec.load_balancer_class),
-            labels: metadata.labels.clone().unwrap_or_default(),
+            labels: metadata
+                .labels
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+                .collect(),
             shown: self.shown(),
             condition: conditions.into_iter().find(|it| it.kind == CONDITION).cloned(),
             other_writer: other_writer(metadata),
@@ -225,7 +250,7 @@ impl BalancedService {
                         Some("Proxy") => IpMode::Proxy,
                         _ => IpMode::Vip,
                     };
-                    shown.addresses.insert(address, mode);
+                    shown.addresses.insert((address, mode));
                 }
                 None => shown.has_others = true,
             }

@@ -41,7 +41,7 @@ const ROOF: Duration = Duration::from_secs(5);
 const FIRST: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 0);
 
 /// Whose controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Side {
     /// svcplane's.
     Ours,

@@ -14,6 +14,9 @@ struct Args {
     /// How many Services, separated by commas
     #[arg(env = "SERVICES", long, value_delimiter = ',', default_values_t = [2000, 10_000])]
     services: Vec<usize>,
+    /// One side alone, for a try
+    #[arg(env = "ONLY", long, value_enum)]
+    only: Option<Side>,
     /// Where the CSV files are
     #[arg(env = "FIGURES", long, default_value = "docs/figures/loadbalancers")]
     out: PathBuf,
@@ -25,11 +28,12 @@ async fn main() -> Result<()> {
     let in_docs = args.out.starts_with("docs");
     for services in args.services {
         ensure!(
-            !in_docs || services >= 2000,
-            "a small run under a full one's name: set FIGURES to another directory"
+            !in_docs || services >= 2000 && args.only.is_none(),
+            "a small run, or half of one, under a full one's name: set FIGURES to another directory"
         );
         let mut rows: Vec<Row> = Vec::new();
-        for (turn, side) in [Side::Ours, Side::Peer].into_iter().enumerate() {
+        let both = [Side::Ours, Side::Peer].into_iter().enumerate();
+        for (turn, side) in both.filter(|(_, side)| args.only.is_none_or(|only| only == *side)) {
             let started = Instant::now();
             rows.extend(run(services, side, turn).await?);
             eprintln!(

@@ -47,7 +47,7 @@ impl Fed for BalancedService {
 
     fn set(desk: &mut Desk, fact: Self::Fact, now: Instant) {
         match fact {
-            Ok(seen) => desk.see(*seen, now),
+            Ok(seen) => desk.see(seen, now),
             Err((key, version)) => desk.gone(&key, version, now),
         }
     }
@@ -57,7 +57,7 @@ impl Fed for BalancedService {
     }
 
     fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
-        let mut seen: Vec<Seen> = all.into_iter().filter_map(Result::ok).map(|seen| *seen).collect();
+        let mut seen: Vec<Box<Seen>> = all.into_iter().filter_map(Result::ok).collect();
         seen.retain(|seen| desk.scope().covers(&seen.class));
         desk.replace_services(seen, now);
     }

@@ -44,11 +44,8 @@ impl PoolUsers for LoadBalancers {
             of.is_some_and(|of| *of.terms.name == *pool)
         };
         let shown = desk.services().flat_map(|kept| {
-            kept.seen
-                .shown
-                .addresses
-                .keys()
-                .map(|address| (*address, &kept.seen.key))
+            let shown = kept.seen.shown.keys();
+            shown.map(|address| (address, &kept.seen.key))
         });
         let stranded = shown.filter(|(address, _)| is_of(*address) && !keeps(*address));
         stranded.map(|(address, key)| (address, key.clone())).collect()
