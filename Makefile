@@ -21,7 +21,7 @@ static: ## The program as the image has it: linked statically, with all optimiza
 test: tools tools-chart tools-metallb ## Run every test
 	@$(CARGO) test --workspace --no-run
 	@$(CARGO) build --workspace --bin svcplane --bin reaper
-	@$(CARGO) test --workspace --quiet
+	@$(CARGO) test --workspace --quiet --no-fail-fast
 
 lint: ## Formatting, clippy and documentation, with warnings as errors; each crate checked alone
 	@$(CARGO) fmt --all --check
