@@ -77,13 +77,21 @@ pub async fn listed<K, T>(api: &Api<K>, params: ListParams, keep: impl Fn(K) -> 
 where
     K: Clone + DeserializeOwned + Debug,
 {
+    listed_at(api, params, keep).await.map(|(kept, _)| kept)
+}
+
+/// The same with the version that the list is of: what is newer is not in it.
+pub async fn listed_at<K, T>(api: &Api<K>, params: ListParams, keep: impl Fn(K) -> T) -> Result<(Vec<T>, u64), Failure>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
     let mut kept = Vec::new();
-    each(api, params, |object| {
+    let at = each(api, params, |object| {
         kept.push(keep(object));
         Ok::<_, Failure>(())
     })
     .await?;
-    Ok(kept)
+    Ok((kept, at))
 }
 
 enum Unread {
@@ -106,12 +114,12 @@ impl From<Failure> for Unread {
     }
 }
 
-/// Hands over what these parameters select, page by page.
+/// Hands over what these parameters select, page by page, and answers with the version that the list is of.
 async fn each<K, E: From<Failure>>(
     api: &Api<K>,
     params: ListParams,
     mut take: impl FnMut(K) -> Result<(), E>,
-) -> Result<(), E>
+) -> Result<u64, E>
 where
     K: Clone + DeserializeOwned + Debug,
 {
@@ -121,10 +129,11 @@ where
         for object in page.items {
             take(object)?;
         }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(()),
-        }
+        let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) else {
+            let at = page.metadata.resource_version.and_then(|text| text.parse().ok());
+            return Ok(at.unwrap_or_default());
+        };
+        params = params.continue_token(&token);
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Change {
     pub says: Wanted,
     /// `metadata.uid` of the Service.
     pub uid: String,
+    /// The version that it is written over.
+    pub version: u64,
 }
 
 /// The patch that takes our condition off a Service of this uid and version.
@@ -116,6 +118,7 @@ impl Wanted {
             of_reason: !same,
             says: self.clone(),
             uid: seen.uid.clone(),
+            version: seen.version,
         })
     }
 }

@@ -325,14 +325,19 @@ impl LoadBalancers {
         let services: Api<BalancedService> = Api::all(self.client.clone());
         let pools: Api<LoadBalancerPool> = Api::all(self.client.clone());
         let products = self.desk.lock().scope().products;
-        let (services, pools) = tokio::try_join!(
-            books::listed(&services, ListParams::default().fields(BALANCED), |it| it
+        let ((services, services_at), (pools, pools_at)) = tokio::try_join!(
+            books::listed_at(&services, ListParams::default().fields(BALANCED), |it| it
                 .fact(products)),
-            books::listed(&pools, ListParams::default(), |it| it.fact(products)),
+            books::listed_at(&pools, ListParams::default(), |it| it.fact(products)),
         )?;
         let mut desk = self.desk.lock();
-        LoadBalancerPool::replace(&mut desk, pools, Instant::now());
-        BalancedService::replace(&mut desk, services, Instant::now());
+        // Or the lists are behind the watches, which do not say again what they have told while the lists came.
+        if pools_at >= desk.told.pools {
+            LoadBalancerPool::replace(&mut desk, pools, Instant::now());
+        }
+        if services_at >= desk.told.services {
+            BalancedService::replace(&mut desk, services, Instant::now());
+        }
         Ok(())
     }
 

@@ -41,6 +41,15 @@ impl Scope {
 /// A pool as it was read.
 type StoredPool = Result<ServedPool, Unreadable>;
 
+/// The newest versions that watches have told.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Of Services.
+    pub services: u64,
+    /// Of pools.
+    pub pools: u64,
+}
+
 /// See the head of this module. Every call says what time it is; what has to be written is due afterwards.
 #[derive(Debug)]
 pub struct Desk {
@@ -56,6 +65,8 @@ pub struct Desk {
     /// Services that were ours and are gone, or of another type, in which case our condition is to go.
     left: BTreeSet<ServiceKey>,
     leads: bool,
+    /// A list of an older state would take away what has come since.
+    pub(super) told: Told,
 }
 
 impl Desk {
@@ -72,6 +83,7 @@ impl Desk {
             due: BTreeSet::new(),
             left: BTreeSet::new(),
             leads: false,
+            told: Told::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 use svcplane_tests::balanced::{Balanced, SOON, at_rest};
-use svcplane_tests::proxy::{Action, Match, Refusal, Times};
+use svcplane_tests::proxy::{Action, Match, Record, Refusal, Times};
 use svcplane_tests::svcplane::Replica;
 
 const SHORT_LEASE: [&str; 3] = [
@@ -78,6 +78,36 @@ async fn a_new_leader_writes_nothing_and_goes_on() {
     rig.becomes("egret", "Assigned", &["203.0.113.65"]).await;
     rig.becomes("heron", "Assigned", &["203.0.113.64"]).await;
     assert_eq!(second.proxy().writes_of(&writes).len(), 1);
+}
+
+/// What watches tell while a new leader lists is in no list, and no watch tells it again.
+#[tokio::test]
+async fn what_changes_while_a_new_leader_lists_is_not_lost() {
+    let rig = Balanced::start_with(&SHORT_LEASE).await.unwrap();
+    rig.pool("reed", &json!({"ranges": ["203.0.113.64-203.0.113.65"]}))
+        .await;
+    for (name, address) in [("heron", "203.0.113.64"), ("gone", "203.0.113.65")] {
+        rig.service(name, &json!({})).await;
+        rig.becomes(name, "Assigned", &[address]).await;
+    }
+    let second = rig.another().await.unwrap();
+    let told = async |least: f64| {
+        let labels = [("resource", "loadbalancer-services")];
+        let told = second.wait_metric("svcplane_watch_events_total", &labels, SOON, |it| it >= least);
+        told.await.unwrap()
+    };
+    let before = told(2.0).await;
+    let lists = Match::lists("services");
+    let held = second.proxy().rule(lists.clone(), Action::HoldReply, Times::Always);
+    rig.svcplane.kill9().await.unwrap();
+    let answered = |all: &[Record]| all.iter().any(|it| it.status.is_some());
+    second.proxy().wait_requests(&lists, SOON, answered).await.unwrap();
+    rig.service("egret", &json!({})).await;
+    rig.delete("gone").await;
+    told(before + 2.0).await;
+    held.remove();
+    rig.becomes("egret", "Assigned", &["203.0.113.65"]).await;
+    rig.becomes("heron", "Assigned", &["203.0.113.64"]).await;
 }
 
 /// Dies, and the other one leads.

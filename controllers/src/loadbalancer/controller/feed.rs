@@ -31,6 +31,8 @@ pub trait Fed: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + S
     fn set(desk: &mut Desk, fact: Self::Fact, now: Instant);
     /// It is gone.
     fn remove(self, desk: &mut Desk, now: Instant);
+    /// A watch has told this version.
+    fn told(_desk: &mut Desk, _version: u64) {}
     /// A complete list.
     fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant);
 }
@@ -56,6 +58,10 @@ impl Fed for BalancedService {
         desk.gone(&self.key(), self.version(), now);
     }
 
+    fn told(desk: &mut Desk, version: u64) {
+        desk.told.services = desk.told.services.max(version);
+    }
+
     fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
         let mut seen: Vec<Box<Seen>> = all.into_iter().filter_map(Result::ok).collect();
         seen.retain(|seen| desk.scope().covers(&seen.class));
@@ -78,6 +84,10 @@ impl Fed for LoadBalancerPool {
 
     fn remove(self, desk: &mut Desk, now: Instant) {
         desk.set_pool(&self.name_any(), version(&self), None, now);
+    }
+
+    fn told(desk: &mut Desk, version: u64) {
+        desk.told.pools = desk.told.pools.max(version);
     }
 
     fn replace(desk: &mut Desk, all: Vec<Self::Fact>, now: Instant) {
@@ -157,8 +167,8 @@ impl Fed for ServiceCIDR {
     }
 }
 
-fn version(pool: &LoadBalancerPool) -> u64 {
-    let text = pool.metadata.resource_version.as_deref();
+fn version<K: Resource>(object: &K) -> u64 {
+    let text = object.meta().resource_version.as_deref();
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
@@ -167,6 +177,8 @@ pub struct Intake<K: Fed> {
     controller: Arc<LoadBalancers>,
     products: Products,
     listed: Vec<K::Fact>,
+    /// Of what was listed.
+    newest: u64,
 }
 
 impl<K: Fed> Intake<K> {
@@ -177,6 +189,7 @@ impl<K: Fed> Intake<K> {
             controller,
             products,
             listed: Vec::new(),
+            newest: 0,
         }
     }
 
@@ -185,16 +198,31 @@ impl<K: Fed> Intake<K> {
         let now = Instant::now();
         match event {
             Event::Init => self.listed.clear(),
-            Event::InitApply(object) => self.listed.push(object.fact(self.products)),
+            Event::InitApply(object) => {
+                self.newest = self.newest.max(version(&object));
+                self.listed.push(object.fact(self.products));
+            }
             Event::InitDone => {
-                let all = std::mem::take(&mut self.listed);
-                self.controller.apply(|desk| K::replace(desk, all, now));
+                let (all, newest) = (std::mem::take(&mut self.listed), self.newest);
+                self.controller.apply(|desk| {
+                    K::told(desk, newest);
+                    K::replace(desk, all, now);
+                });
             }
             Event::Apply(object) => {
-                let fact = object.fact(self.products);
-                self.controller.apply(|desk| K::set(desk, fact, now));
+                let (version, fact) = (version(&object), object.fact(self.products));
+                self.controller.apply(|desk| {
+                    K::told(desk, version);
+                    K::set(desk, fact, now);
+                });
             }
-            Event::Delete(object) => self.controller.apply(|desk| object.remove(desk, now)),
+            Event::Delete(object) => {
+                let version = version(&object);
+                self.controller.apply(|desk| {
+                    K::told(desk, version);
+                    object.remove(desk, now);
+                });
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ impl LoadBalancers {
                 });
                 Outcome::Done
             }
-            Err(failure) => self.read_again(key, &services, failure).await,
+            Err(failure) => self.read_again(key, &services, change.version, failure).await,
         }
     }
 
@@ -105,12 +105,20 @@ impl LoadBalancers {
     }
 
     /// The write was refused, or nobody knows what became of it: what is stored is read, and decides.
-    async fn read_again(&self, key: &ServiceKey, services: &Api<BalancedService>, failure: Failure) -> Outcome {
+    /// `version`: what was to be written over.
+    async fn read_again(
+        &self,
+        key: &ServiceKey,
+        services: &Api<BalancedService>,
+        version: u64,
+        failure: Failure,
+    ) -> Outcome {
         let is_conflict = matches!(failure, Failure::Conflict | Failure::NotFound | Failure::Invalid(_));
         if is_conflict || failure.may_have_acted() {
             match call(CALL_LIMIT, services.get_opt(&key.name)).await {
                 Ok(Some(stored)) => self.apply(|desk| take(desk, stored)),
-                Ok(None) => self.apply(|desk| desk.gone(key, u64::MAX, Instant::now())),
+                // One that was made again since stays.
+                Ok(None) => self.apply(|desk| desk.gone(key, version, Instant::now())),
                 // The watch will tell.
                 Err(_) => {}
             }
@@ -157,8 +165,12 @@ fn wall() -> Timestamp {
     Timestamp(since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or_default()))
 }
 
-/// An answer of the apiserver, as the watch will show it.
+/// An answer of the apiserver, as the watch will show it. What the watch has shown to be gone meanwhile it does not bring back: nobody would
+/// take it away again.
 fn take(desk: &mut Desk, stored: BalancedService) {
+    if desk.kept(&stored.key()).is_none() {
+        return;
+    }
     let fact = stored.fact(desk.scope().products);
     BalancedService::set(desk, fact, Instant::now());
 }
