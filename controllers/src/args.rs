@@ -102,14 +102,6 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME,…", default_value = "*", allow_hyphen_values = true)]
     pub controllers: Controllers,
 
-    /// The canary.
-    #[command(flatten)]
-    pub canary: CanaryArgs,
-
-    /// The endpoint controllers.
-    #[command(flatten)]
-    pub tuning: TuningArgs,
-
     /// Every Service is looked at again at least this often (and at most twice as often), event or not; 0 turns it off
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration, allow_hyphen_values = true)]
     pub min_resync_period: Duration,
@@ -130,6 +122,15 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub log_level: String,
 
+    // What has a heading of its own in the help comes last: whatever follows would stand below it.
+    /// The canary.
+    #[command(flatten)]
+    pub canary: CanaryArgs,
+
+    /// The endpoint controllers.
+    #[command(flatten, next_help_heading = "Endpoint controllers")]
+    pub tuning: TuningArgs,
+
     /// Probes, metrics, state.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -139,7 +140,7 @@ pub struct RunArgs {
     pub leader_election: LeaderElectionArgs,
 
     /// LoadBalancer addresses.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "LoadBalancer addresses")]
     pub load_balancer: LoadBalancerArgs,
 
     /// Admission.

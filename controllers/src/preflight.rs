@@ -52,7 +52,7 @@ fn table(rows: &[Check]) -> String {
         ),
         (acts, _) => writeln!(
             out,
-            "\n{acts} to do before --mode=active; --mode=observe, the default, needs nothing of it."
+            "\n{acts} to do before --mode=active; --mode=observe, the default, needs of it no more than permissions to read."
         ),
     };
     out

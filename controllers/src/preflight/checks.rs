@@ -240,6 +240,14 @@ fn svcplane(lease: Option<&SeenLease>) -> Check {
                 "svcplane handback --cancel takes it back",
             )
         }
+        None if lease
+            .notes
+            .get(RESULT_ANNOTATION)
+            .is_some_and(|text| text.starts_with("failed")) =>
+        {
+            let todo = "it writes nothing until the built-in controllers that its canary has found are off";
+            check("svcplane", State::Note, holder, todo)
+        }
         None => check("svcplane", State::Ok, holder, ""),
     }
     .with(lease.notes.get(RESULT_ANNOTATION).map(|text| format!("canary {text}")))
@@ -308,7 +316,7 @@ mod tests {
             change(&mut facts);
             facts
         };
-        let table: [(&str, Facts, State, &str, &str); 11] = [
+        let table: [(&str, Facts, State, &str, &str); 12] = [
             (
                 "built-in controllers",
                 change(|it| it.managers = Ok(vec![("kcm-1".into(), "*,tokencleaner".into())])),
@@ -390,6 +398,19 @@ mod tests {
                 State::Note,
                 "nobody leads; the Lease says observe",
                 "--cancel",
+            ),
+            (
+                "svcplane",
+                change(|it| {
+                    let said = "failed 2026-12-01T21:00:00Z Endpoints of Endpoints";
+                    it.lease = Ok(Some(SeenLease {
+                        record: Record::default(),
+                        notes: [(RESULT_ANNOTATION.to_owned(), said.to_owned())].into(),
+                    }));
+                }),
+                State::Note,
+                "nobody leads; canary failed 2026-12-01T21:00:00Z Endpoints of Endpoints",
+                "writes nothing until",
             ),
         ];
         for (subject, facts, state, found, todo) in table {
