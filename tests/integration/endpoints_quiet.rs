@@ -36,6 +36,15 @@ async fn web(namespace: &TestNamespace, number: u32) {
     one.create(namespace).await.unwrap();
 }
 
+/// Ready Pods `p1` and up, which svcplane has seen: watches of Services and of Pods do not wait for each other, so that a
+/// Service made now might be written without them first.
+async fn webs_seen(namespace: &TestNamespace, count: u32) {
+    for number in 1..=count {
+        web(namespace, number).await;
+    }
+    namespace.caught_up().await.unwrap();
+}
+
 async fn patch_pod(namespace: &TestNamespace, name: &str, patch: Value) {
     let patch = Patch::Strategic(patch);
     namespace
@@ -48,9 +57,7 @@ async fn patch_pod(namespace: &TestNamespace, name: &str, patch: Value) {
 #[tokio::test]
 async fn changes_of_pods_that_do_not_matter() {
     let namespace = TestNamespace::served_behind_proxy().await.unwrap();
-    for number in 1..=3 {
-        web(&namespace, number).await;
-    }
+    webs_seen(&namespace, 3).await;
     to_web("rail").create(&namespace).await.unwrap();
     service("crake")
         .selector("app", "none")
@@ -110,7 +117,7 @@ async fn changes_of_pods_that_do_not_matter() {
 #[tokio::test]
 async fn pods_that_are_not_listed() {
     let namespace = TestNamespace::served_behind_proxy().await.unwrap();
-    web(&namespace, 1).await;
+    webs_seen(&namespace, 1).await;
     to_web("web").create(&namespace).await.unwrap();
     namespace
         .endpoints_become("web", &["10.1.0.1 -> :80/TCP"])
@@ -148,7 +155,7 @@ async fn pods_that_are_not_listed() {
 #[tokio::test]
 async fn changes_of_services_that_do_not_matter() {
     let namespace = TestNamespace::served_behind_proxy().await.unwrap();
-    web(&namespace, 1).await;
+    webs_seen(&namespace, 1).await;
     to_web("web").type_("LoadBalancer").create(&namespace).await.unwrap();
     namespace
         .endpoints_become("web", &["10.1.0.1 -> :80/TCP"])
@@ -171,7 +178,7 @@ async fn changes_of_services_that_do_not_matter() {
 #[tokio::test]
 async fn reserved_labels_on_a_service() {
     let namespace = TestNamespace::served_behind_proxy().await.unwrap();
-    web(&namespace, 1).await;
+    webs_seen(&namespace, 1).await;
     let headless = to_web("headless")
         .headless()
         .label(HEADLESS, "")
