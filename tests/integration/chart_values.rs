@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
+use svcplane_tests::binaries;
 use svcplane_tests::chart::{CHART, Helm};
 
 fn read(file: &str) -> String {
@@ -47,7 +49,7 @@ fn the_schema_refuses_what_is_wrong() {
         "webhook.port=0",
         "webhook.port=65536",
         "webhook.url=\"http://a\"",
-        "webhook.earlyValidation=true",
+        "webhook.earlyValidation=\"maybe\"",
         "webhook.externalIPs=\"none\"",
         "webhook.mutating.failurePolicy=\"ignore\"",
         "webhook.mutating.timeoutSeconds=31",
@@ -59,7 +61,10 @@ fn the_schema_refuses_what_is_wrong() {
         "webhook.tls.certManager.issuerRef.kind=\"issuer\"",
         "leaderElection.leaseDuration=15",
         "logging.format=\"logfmt\"",
+        "logging.level=\"verbose\"",
+        "logging.level=\"info,svcplane\"",
         "bindAddress=\"localhost\"",
+        "bindAddress=\"999.1.1.1\"",
         "image.digest=\"sha256:abc\"",
         "image.pullPolicy=\"always\"",
         "hostNetwork=\"yes\"",
@@ -91,6 +96,157 @@ fn the_schema_refuses_what_is_wrong() {
             "global.other={\"a\":1}",
         ] {
             helm.clone().with(format!("--set-json={right}")).template().unwrap();
+        }
+    }
+}
+
+/// What `svcplane run` says to these flags; without a cluster it always says something.
+fn said(flags: &[String]) -> String {
+    let mut command = Command::new(binaries::svcplane().unwrap());
+    command.arg("run").args(flags).arg("--kubeconfig=/nowhere/config");
+    command.env("POD_UID", "uid").env("POD_NAMESPACE", "system");
+    String::from_utf8(command.output().unwrap().stderr).unwrap()
+}
+
+/// The chart's rules are a second copy of the program's, so the program is asked, too: about what is just wrong, and what is just right.
+#[test]
+fn what_the_program_would_refuse_at_its_start_the_chart_refuses_before() {
+    // Further values, the value, the program's flag, wrong, right.
+    let active = "mode=active,takeover.acknowledgeBuiltinsDisabled=true";
+    let table = [
+        (
+            "",
+            "leaderElection.leaseDuration",
+            "leader-elect-lease-duration",
+            "10500ms",
+            "11s",
+        ),
+        (
+            "",
+            "leaderElection.renewDeadline",
+            "leader-elect-renew-deadline",
+            "15s",
+            "14999ms",
+        ),
+        (
+            "",
+            "leaderElection.retryPeriod",
+            "leader-elect-retry-period",
+            "9s",
+            "8.3s",
+        ),
+        (
+            "",
+            "leaderElection.retryPeriod",
+            "leader-elect-retry-period",
+            "0s",
+            "1ms",
+        ),
+        (active, "takeover.canary.interval", "canary-interval", "0.9s", "1s"),
+        ("", "controllers.repair.period", "repair-period", "0s", "1s"),
+        ("", "webhook.tls.lifetime", "webhook-tls-lifetime", "29s", "30s"),
+        ("", "webhook.tls.lifetime", "webhook-tls-lifetime", "4381h", "4380h"),
+        (
+            "",
+            "webhook.tls.authorityLifetime",
+            "webhook-tls-authority-lifetime",
+            "4319h59m",
+            "4320h",
+        ),
+        (
+            "",
+            "allocator.nodePort.range",
+            "service-node-port-range",
+            "40000-100",
+            "100-40000",
+        ),
+        (
+            "",
+            "allocator.nodePort.range",
+            "service-node-port-range",
+            "1-65536",
+            "1-65535",
+        ),
+        ("", "allocator.nodePort.range", "service-node-port-range", "0-1", "1-1"),
+        (
+            "",
+            "allocator.clusterIP.ranges",
+            "service-cluster-ip-range",
+            "10.96.0.1/16",
+            "10.96.0.0/16",
+        ),
+        (
+            "",
+            "allocator.clusterIP.ranges",
+            "service-cluster-ip-range",
+            "10.96.8.0/20",
+            "10.96.16.0/20",
+        ),
+        (
+            "",
+            "allocator.clusterIP.ranges",
+            "service-cluster-ip-range",
+            "10.96.0.0/33",
+            "10.96.0.3/32",
+        ),
+        (
+            "",
+            "allocator.clusterIP.ranges",
+            "service-cluster-ip-range",
+            "10.96.0/16",
+            "fd00::/112",
+        ),
+        (
+            "",
+            "allocator.clusterIP.ranges",
+            "service-cluster-ip-range",
+            "10.096.0.0/16",
+            "0.0.0.0/0",
+        ),
+        (
+            "",
+            "allocator.clusterIP.ranges",
+            "service-cluster-ip-range",
+            "10.0.0.0/16,10.1.0.0/16",
+            "10.0.0.0/16,fd00::/112",
+        ),
+        ("", "webhook.externalIPs", "external-ips", "10.0.0.1/8", "10.0.0.0/8"),
+        (
+            "",
+            "logging.level",
+            "log-level",
+            "svcplane::endpoints",
+            "info,svcplane::endpoints=debug",
+        ),
+        ("", "bindAddress", "admin-address", "127.0.0.256", "127.0.0.255"),
+    ];
+    for helm in Helm::both().unwrap() {
+        for (more, value, flag, wrong, right) in table {
+            let with = |text: &str| {
+                let text = if value.ends_with("ranges") {
+                    format!("{{{text}}}")
+                } else {
+                    text.replace(',', "\\,")
+                };
+                helm.clone().set(&[more, &format!("{value}={text}")]).template()
+            };
+            let flags = with(right)
+                .unwrap_or_else(|error| panic!("{value}={right}: {error}"))
+                .flags();
+            let answer = said(&flags);
+            assert!(answer.contains("/nowhere/config"), "{flags:?}: {answer}");
+            let of_flag = |text: &String| text.starts_with(&format!("--{flag}="));
+            let at = flags
+                .iter()
+                .position(of_flag)
+                .unwrap_or_else(|| panic!("{flag} in {flags:?}"));
+            let mut flags = flags;
+            flags[at] = flags[at].replace(right, wrong);
+            let answer = said(&flags);
+            assert!(answer.contains(&format!("--{flag}")), "{}: {answer}", flags[at]);
+            let error = with(wrong).expect_err(wrong).to_string();
+            let last = value.rsplit('.').next().unwrap();
+            assert!(error.contains(last), "{value}={wrong}: {error}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use ipnet::IpNet;
+use svcplane_allocators::address::{AddressError, parse_cidr};
 use thiserror::Error;
 
 use crate::address::Written;
@@ -25,8 +26,8 @@ pub enum ExternalIps {
 
 /// What the flag may say.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("{0} is no CIDR; use allow, deny, or CIDRs joined by commas, for example 203.0.113.0/24,2001:db8::/64")]
-pub struct InvalidPolicy(String);
+#[error("{0} {1}; use allow, deny, or CIDRs joined by commas, such as 203.0.113.0/24,2001:db8::/64")]
+pub struct InvalidPolicy(String, AddressError);
 
 impl FromStr for ExternalIps {
     type Err = InvalidPolicy;
@@ -37,7 +38,7 @@ impl FromStr for ExternalIps {
             "deny" => Ok(Self::Deny),
             ranges => {
                 let ranges = ranges.split(',').map(str::trim);
-                let range = |text: &str| text.parse().map_err(|_| InvalidPolicy(quoted(text)));
+                let range = |text: &str| parse_cidr(text).map_err(|error| InvalidPolicy(quoted(text), error));
                 ranges.map(range).collect::<Result<_, _>>().map(Self::Within)
             }
         }
@@ -120,11 +121,25 @@ mod tests {
 
     #[test]
     fn a_wrong_policy_says_what_is_right() {
-        let error = "allow,10.0.0.0/8".parse::<ExternalIps>().unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("\"allow\" is no CIDR; use allow, deny, or")
-        );
+        let table = [
+            ("allow,10.0.0.0/8", "\"allow\" must be a CIDR"),
+            ("", "\"\" must be a CIDR"),
+            ("10.0.0.0/8,", "\"\" must be a CIDR"),
+            (
+                "10.0.0.0/8, 192.0.2.1/24",
+                "\"192.0.2.1/24\" must not have bits behind the prefix: write 192.0.2.0/24",
+            ),
+            (
+                "2001:DB8::/64",
+                "\"2001:DB8::/64\" must be in canonical form: write 2001:db8::/64",
+            ),
+        ];
+        for (policy, start) in table {
+            let error = policy.parse::<ExternalIps>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(start) && error.contains("; use allow, deny, or"),
+                "{error}"
+            );
+        }
     }
 }

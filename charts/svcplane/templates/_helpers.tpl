@@ -145,59 +145,6 @@ zz-{{ include "svcplane.fullname" . }}
 {{- end -}}
 {{- end -}}
 
-{{/* Values that make no sense together. */}}
-{{- define "svcplane.check" -}}
-{{- if eq (include "svcplane.controllers" .) "" -}}
-{{- fail "controllers: enable at least one of endpoints, endpointSlice, endpointSliceMirroring, repair, or loadBalancer.enabled" -}}
-{{- end -}}
-{{- if and (eq .Values.mode "active") (eq (include "svcplane.endpointControllers" .) "") -}}
-{{- fail "mode=active has nothing to write: enable at least one of controllers.endpoints, controllers.endpointSlice, controllers.endpointSliceMirroring, or leave mode=observe" -}}
-{{- end -}}
-{{- if eq .Values.identity "own" -}}
-{{- if ne .Values.mode "active" -}}
-{{- fail "identity=own needs mode=active: an observer writes no slices, under no name" -}}
-{{- end -}}
-{{- if not .Values.controllers.endpointSlice.enabled -}}
-{{- fail "identity=own needs controllers.endpointSlice.enabled: nothing else is kept beside kube-controller-manager" -}}
-{{- end -}}
-{{- else if and (eq .Values.mode "active") (not .Values.takeover.acknowledgeBuiltinsDisabled) -}}
-{{- fail "mode=active needs takeover.acknowledgeBuiltinsDisabled=true: set it once kube-controller-manager runs without its endpoint controllers, because two writers of the same objects fight" -}}
-{{- end -}}
-{{- if and .Release.IsUpgrade (eq .Values.mode "observe") (not .Values.uninstall.allowFrozenEndpoints) -}}
-{{- $before := lookup "apps/v1" "Deployment" (include "svcplane.namespace" .) (include "svcplane.fullname" .) -}}
-{{- $containers := dig "spec" "template" "spec" "containers" list $before -}}
-{{- $lease := lookup "coordination.k8s.io/v1" "Lease" (include "svcplane.namespace" .) (include "svcplane.fullname" .) -}}
-{{- $told := dig "metadata" "annotations" "svcplane.io/mode-reason" "" $lease -}}
-{{- range $containers -}}
-{{- if and (has "--mode=active" (default list .args)) (not $told) -}}
-{{- fail "mode would go from active to observe, and endpoints would freeze: run svcplane handback before, or give mode=active again, because an upgrade forgets values that it is not given (keep them in a file); uninstall.allowFrozenEndpoints=true does it all the same" -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- if and .Values.podDisruptionBudget.enabled (le (int .Values.replicas) 1) -}}
-{{- fail "podDisruptionBudget.enabled needs replicas of 2 or more: with one replica it would forbid every drain" -}}
-{{- end -}}
-{{- if and .Values.hostNetwork (eq (int .Values.webhook.port) 10250) .Values.webhook.enabled -}}
-{{- fail "webhook.port=10250 is the kubelet's with hostNetwork: set another one, such as 9443" -}}
-{{- end -}}
-{{- if and .Values.webhook.enabled (eq (int .Values.webhook.port) (int .Values.metrics.port)) -}}
-{{- fail "webhook.port and metrics.port must differ" -}}
-{{- end -}}
-{{- if ge (int .Values.preStopSeconds) (int .Values.terminationGracePeriodSeconds) -}}
-{{- fail "terminationGracePeriodSeconds must be more than preStopSeconds" -}}
-{{- end -}}
-{{- if .Values.webhook.enabled -}}
-{{- if eq .Values.webhook.tls.mode "existing" -}}
-{{- if not .Values.webhook.tls.existingSecret -}}{{- fail "webhook.tls.mode=existing needs webhook.tls.existingSecret" -}}{{- end -}}
-{{- if not .Values.webhook.tls.caBundle -}}{{- fail "webhook.tls.mode=existing needs webhook.tls.caBundle: the apiserver must know whom to trust" -}}{{- end -}}
-{{- end -}}
-{{- if eq .Values.webhook.tls.mode "certManager" -}}
-{{- if eq .Values.profile "controlPlane" -}}{{- fail "webhook.tls.mode=certManager cannot be used with profile=controlPlane: cert-manager's own webhook needs endpoints that svcplane writes" -}}{{- end -}}
-{{- if not .Values.webhook.tls.certManager.issuerRef.name -}}{{- fail "webhook.tls.mode=certManager needs webhook.tls.certManager.issuerRef.name" -}}{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
 {{/* Where an entry of the webhook leads: (dict "root" $ "path" "/mutate") */}}
 {{- define "svcplane.clientConfig" -}}
 {{- with .root.Values.webhook.url -}}
