@@ -16,6 +16,7 @@
 //! * [`interval`]: sets of values as intervals.
 //! * [`node_ports`]: `--service-node-port-range`, and what each port of a Service needs.
 //! * [`pools`]: the specs of ClusterIPPools and NodePortPools.
+//! * [`quoted`]: users' texts in messages.
 //! * [`range`](mod@range): the values of a ServiceCIDR or of the nodePort range that can be given, and their bands.
 //! * [`service`]: who asks for a value and who holds one.
 //! * [`slots`]: the places `0..n` of a range as a set of used ones, and the next free one in a few steps at any fill.
@@ -30,6 +31,7 @@ pub mod freshness;
 pub mod interval;
 pub mod node_ports;
 pub mod pools;
+pub mod quoted;
 pub mod range;
 pub mod service;
 pub mod slots;

@@ -8,7 +8,7 @@ mod verdict;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +87,16 @@ pub struct ClusterIpHoldings {
     pub ipv4: Holdings<Ipv4Addr>,
     /// Of IPv6.
     pub ipv6: Holdings<Ipv6Addr>,
+}
+
+impl ClusterIpHoldings {
+    /// Is the address among the values?
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(value) => self.ipv4.values.contains(value),
+            IpAddr::V6(value) => self.ipv6.values.contains(value),
+        }
+    }
 }
 
 /// A LoadBalancerPool's values.

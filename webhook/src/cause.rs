@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use svcplane_allocators::quoted::quoted;
+
 /// The kind of a fault, as in `status.details.causes[].reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
@@ -133,19 +135,6 @@ impl Findings {
             reason,
             message.into(),
         );
-    }
-}
-
-/// A user's value in a message: quoted, and cut when it is long.
-pub fn quoted(value: &str) -> String {
-    const MOST: usize = 80;
-    match value
-        .char_indices()
-        .nth(MOST)
-        .and_then(|(end, _)| value.split_at_checked(end))
-    {
-        Some((start, _)) => format!("{start:?}..."),
-        None => format!("{value:?}"),
     }
 }
 

@@ -10,6 +10,7 @@ mod ports;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,6 +47,12 @@ pub const CLUSTER_IP_POOL: &str = "svcplane.io/cluster-ip-pool";
 
 /// Names the NodePortPool that a Service wants.
 pub const NODE_PORT_POOL: &str = "svcplane.io/node-port-pool";
+
+/// The pool that an annotation names. An empty text asks for none, as everywhere.
+pub fn requested_pool<'a>(annotations: &'a BTreeMap<String, String>, annotation: &str) -> Option<&'a str> {
+    let text = annotations.get(annotation)?.trim();
+    (!text.is_empty()).then_some(text)
+}
 
 /// What is done with the fields of one Service.
 #[derive(Debug, Default)]

@@ -369,7 +369,7 @@ impl World {
         let named = self
             .pools
             .iter()
-            .filter(|pool| pool.is_enabled() && names(pool, address));
+            .filter(|pool| pool.is_enabled() && pool.holdings.contains(address));
         // All are of the same age, so the name decides.
         named.min_by_key(|pool| &pool.terms.name)
     }
@@ -514,13 +514,6 @@ impl World {
                 );
             }
         }
-    }
-}
-
-fn names(pool: &BalancerPool, address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(value) => pool.holdings.ipv4.values.contains(value),
-        IpAddr::V6(value) => pool.holdings.ipv6.values.contains(value),
     }
 }
 

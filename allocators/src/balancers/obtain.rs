@@ -17,6 +17,7 @@ use super::wait::Wait;
 use crate::cluster_ips::IpFamily;
 use crate::few::Few;
 use crate::pools::PoolVerdict;
+use crate::quoted::quoted;
 
 /// Pools that a message names.
 const NAMED: usize = 8;
@@ -138,7 +139,7 @@ impl Balancers {
             .iter()
             .find(|name| !self.pools.iter().any(|pool| pool.terms.name == **name));
         if let Some(unknown) = unknown {
-            let message = format!("{lacks}: there is no pool {unknown:?}, which is asked for");
+            let message = format!("{lacks}: there is no pool {}, which is asked for", quoted(unknown));
             return Trouble::lasting(Reason::PoolUnknown, message);
         }
         let verdicts = self.books.verdicts(family, &self.pools, facts, ask);

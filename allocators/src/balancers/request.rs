@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::reason::{Reason, Wrong};
 use super::share::Consent;
+use crate::quoted::quoted;
 
 /// Whose annotations are read beside ours.
 #[expect(clippy::struct_excessive_bools, reason = "a switch for each product")]
@@ -130,50 +131,53 @@ pub fn read_request(
 ) -> Result<Request, Wrong> {
     let said = |names: Names| {
         let names = names.iter().filter(move |(product, _)| products.has(*product));
-        let texts = names.filter_map(|(product, name)| Some((*product, *name, annotations.get(*name)?.trim())));
-        texts.filter(|(_, _, text)| !text.is_empty())
+        let texts = names.filter_map(|(product, name)| Some((*product, Source::new(name, annotations.get(*name)?))));
+        texts.filter(|(_, source)| !source.text.is_empty())
     };
-    let mut addresses: Option<(&str, Vec<IpAddr>)> = None;
-    for (_, name, text) in said(ADDRESSES) {
-        let listed = read_addresses(name, text)?;
-        addresses = Some(agreed(addresses, (name, listed), |left, right| {
+    let mut addresses: Option<(Source<'_>, Vec<IpAddr>)> = None;
+    for (_, source) in said(ADDRESSES) {
+        addresses = Some(agreed(addresses, (source, read_addresses(source)?), |left, right| {
             left.iter().collect::<BTreeSet<_>>() == right.iter().collect::<BTreeSet<_>>()
         })?);
     }
-    let field = load_balancer_ip.trim();
-    if !field.is_empty() {
-        let listed = read_addresses(FIELD, field)?;
+    let field = Source::new(FIELD, load_balancer_ip);
+    if !field.text.is_empty() {
         // The field has room for one of two families.
-        addresses = Some(agreed(addresses, (FIELD, listed), |left, right| {
+        addresses = Some(agreed(addresses, (field, read_addresses(field)?), |left, right| {
             right.iter().all(|address| left.contains(address))
         })?);
     }
-    let mut pools: Option<(&str, Vec<Arc<str>>)> = None;
-    for (_, name, text) in said(POOLS) {
-        pools = Some(agreed(pools, (name, words(text).map(Arc::from).collect()), Vec::eq)?);
+    let mut pools: Option<(Source<'_>, Vec<Arc<str>>)> = None;
+    for (_, source) in said(POOLS) {
+        let named: Vec<Arc<str>> = words(source.text).map(Arc::from).collect();
+        if named.is_empty() {
+            return Err(source.invalid("names no pool"));
+        }
+        pools = Some(agreed(pools, (source, named), Vec::eq)?);
     }
-    let (mut key, mut is_open): (Option<(&str, Arc<str>)>, bool) = (None, false);
-    for (product, name, text) in said(KEYS) {
+    let (mut key, mut is_open): (Option<(Source<'_>, Arc<str>)>, bool) = (None, false);
+    for (product, source) in said(KEYS) {
         // Those two ask no namespace for its consent.
         is_open |= matches!(product, MetalLb | PureLb);
-        key = Some(agreed(key, (name, text.into()), Arc::eq)?);
+        key = Some(agreed(key, (source, source.text.into()), Arc::eq)?);
     }
-    let mut consent: Option<(&str, Consent)> = None;
-    for (_, name, text) in said(NAMESPACES) {
-        let named: BTreeSet<String> = words(text).map(str::to_owned).collect();
+    let mut consent: Option<(Source<'_>, Consent)> = None;
+    for (_, source) in said(NAMESPACES) {
+        let named: BTreeSet<String> = words(source.text).map(str::to_owned).collect();
         let named = if named.contains("*") {
             Consent::All
         } else {
             Consent::Named(named)
         };
-        consent = Some(agreed(consent, (name, named), Consent::eq)?);
+        consent = Some(agreed(consent, (source, named), Consent::eq)?);
     }
-    let mut different_pods: Option<(&str, bool)> = None;
-    for (_, name, text) in said(DIFFERENT_PODS) {
-        let is_wanted = text
+    let mut different_pods: Option<(Source<'_>, bool)> = None;
+    for (_, source) in said(DIFFERENT_PODS) {
+        let is_wanted = source
+            .text
             .parse()
-            .map_err(|_| invalid(format!("{name}: {text:?} must be true or false")))?;
-        different_pods = Some(agreed(different_pods, (name, is_wanted), bool::eq)?);
+            .map_err(|_| source.invalid("must be true or false"))?;
+        different_pods = Some(agreed(different_pods, (source, is_wanted), bool::eq)?);
     }
     let unasked = if is_open { Consent::All } else { Consent::default() };
     Ok(Request {
@@ -189,39 +193,65 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
+/// An annotation, or the field, and what stands there.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    name: &'static str,
+    text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    fn new(name: &'static str, text: &'a str) -> Self {
+        Self {
+            name,
+            text: text.trim(),
+        }
+    }
+
+    fn invalid(self, problem: &str) -> Wrong {
+        invalid(format!("{}: {} {problem}", self.name, quoted(self.text)))
+    }
+}
+
 /// The first of two sources, if the second says the same.
-fn agreed<T>(
-    first: Option<(&'static str, T)>,
-    (name, second): (&'static str, T),
+fn agreed<'a, T>(
+    first: Option<(Source<'a>, T)>,
+    (source, second): (Source<'a>, T),
     same: impl Fn(&T, &T) -> bool,
-) -> Result<(&'static str, T), Wrong> {
+) -> Result<(Source<'a>, T), Wrong> {
     match first {
-        None => Ok((name, second)),
+        None => Ok((source, second)),
         Some((earlier, first)) if same(&first, &second) => Ok((earlier, first)),
         Some((earlier, _)) => Err(Wrong {
             reason: Reason::RequestConflict,
-            message: format!("{earlier} and {name} do not ask for the same: take one of them away"),
+            message: format!(
+                "{} ({}) and {} ({}) do not ask for the same: take one of them away",
+                earlier.name,
+                quoted(earlier.text),
+                source.name,
+                quoted(source.text)
+            ),
         }),
     }
 }
 
-fn read_addresses(source: &str, text: &str) -> Result<Vec<IpAddr>, Wrong> {
+fn read_addresses(source: Source<'_>) -> Result<Vec<IpAddr>, Wrong> {
     let mut listed = Vec::new();
-    for word in words(text) {
-        let address: IpAddr = word.parse().map_err(|_| {
-            invalid(format!(
-                "{source}: {word:?} must be an IPv4 or IPv6 address, or several with commas between them"
-            ))
-        })?;
+    for word in words(source.text) {
+        let wrong = |problem| invalid(format!("{}: {} {problem}", source.name, quoted(word)));
+        let address: IpAddr = word
+            .parse()
+            .map_err(|_| wrong("must be an IPv4 or IPv6 address, or several with commas between them"))?;
         let is_mapped = matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
         if is_mapped || address.is_unspecified() {
-            return Err(invalid(format!(
-                "{source}: {word:?} is no address that a Service can have"
-            )));
+            return Err(wrong("is no address that a Service can have"));
         }
         if !listed.contains(&address) {
             listed.push(address);
         }
+    }
+    if listed.is_empty() {
+        return Err(source.invalid("names no address"));
     }
     Ok(listed)
 }
@@ -292,8 +322,12 @@ mod tests {
         ];
         let wrong = read(&both, "").unwrap_err();
         assert_eq!(wrong.reason, Reason::RequestConflict);
-        for (name, _) in both {
-            assert!(wrong.message.contains(name), "{}", wrong.message);
+        for (name, text) in both {
+            assert!(
+                wrong.message.contains(&format!("{name} ({text:?})")),
+                "{}",
+                wrong.message
+            );
         }
         let wrong = read(&both[..1], "203.0.113.9").unwrap_err();
         assert!(wrong.message.contains(FIELD), "{}", wrong.message);
@@ -310,6 +344,8 @@ mod tests {
             ("svcplane.io/load-balancer-ips", "web.example.org"),
             ("kube-vip.io/loadbalancerIPs", "0.0.0.0"),
             ("metallb.io/loadBalancerIPs", "::ffff:203.0.113.7"),
+            ("svcplane.io/load-balancer-ips", ","),
+            ("metallb.io/address-pool", ", ,"),
             ("svcplane.io/sharing-different-pods", "maybe"),
         ];
         for (name, text) in table {

@@ -11,6 +11,7 @@ use super::state::{Counts, State};
 use super::{Book, Entry};
 use crate::interval::Segments;
 use crate::pools::{Holdings, Mode, PoolTerms, PoolVerdict, settle};
+use crate::quoted::quoted;
 use crate::service::ServiceKey;
 use crate::value::Value;
 
@@ -62,7 +63,7 @@ impl Governance {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RequestError {
     /// There is none of this name.
-    #[error("there is no pool {0:?}")]
+    #[error("there is no pool {}", quoted(.0))]
     Unknown(String),
     /// It is there and does not serve the Service.
     #[error("pool {pool:?} {verdict}")]

@@ -45,7 +45,7 @@ pub struct Stored {
 /// Reads it. The error is one line.
 pub async fn gather(client: &Client, ranges: Ranges) -> Result<Stored, String> {
     let (kept, pools, namespaces) = tokio::try_join!(
-        kept(client),
+        kept(client, |_| {}),
         async {
             tokio::try_join!(
                 list::<ClusterIPPool>(client),
@@ -60,7 +60,14 @@ pub async fn gather(client: &Client, ranges: Ranges) -> Result<Stored, String> {
 
 /// The same without pools and namespaces: what kube-apiserver's own repair goes by.
 pub async fn gather_values(client: &Client, ranges: Ranges) -> Result<Stored, String> {
-    Stored::of(ranges, kept(client).await?, (None, None, None), None)
+    // A copy of the whole manifest may stand there, and no rule on values looks at it.
+    let without_annotations = |known: &mut Known| known.service.metadata.annotations.clear();
+    Stored::of(
+        ranges,
+        kept(client, without_annotations).await?,
+        (None, None, None),
+        None,
+    )
 }
 
 /// What holds values, and where there are any.
@@ -76,16 +83,24 @@ pub struct Kept {
     pub now: i64,
 }
 
-async fn kept(client: &Client) -> Result<Kept, String> {
+/// `trim`: takes off what is not needed of a Service.
+async fn kept(client: &Client, trim: impl Fn(&mut Known)) -> Result<Kept, String> {
     let kind = GroupVersionKind::gvk("", "v1", "Service");
     let services: Api<DynamicObject> =
         Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&kind, "services"));
     // ServiceCIDRs after Services and IPAddresses after both: what is made in between is seen from its oldest part on.
-    let services = pages(&services, "services", |object| known(&object))
-        .await?
-        .unwrap_or_default();
+    let read = |object| {
+        let mut known = known(&object)?;
+        trim(&mut known);
+        Ok(known)
+    };
+    let services = pages(&services, "services", read).await?.unwrap_or_default();
     let cidrs = list::<ServiceCIDR>(client).await?;
-    let addresses = list::<IPAddress>(client).await?;
+    let without_managed_fields = |mut address: IPAddress| {
+        address.metadata.managed_fields = None;
+        Ok(address)
+    };
+    let addresses = pages(&Api::all(client.clone()), "ipaddresses", without_managed_fields).await?;
     Ok(Kept {
         services,
         addresses,

@@ -15,7 +15,7 @@ use svcplane_allocators::pools::PoolVerdict;
 use svcplane_allocators::service::ServiceKey;
 use svcplane_allocators::value::{NodePort, Value};
 use svcplane_webhook::address::Written;
-use svcplane_webhook::filling::{CLUSTER_IP_POOL, NODE_PORT_POOL, SKIP_LABEL};
+use svcplane_webhook::filling::{CLUSTER_IP_POOL, NODE_PORT_POOL, SKIP_LABEL, requested_pool};
 use svcplane_webhook::ledger::Ledger;
 
 use super::writers::Writers;
@@ -120,7 +120,7 @@ impl Allocation {
         govern: impl Fn(Option<&str>) -> Result<Governance, RequestError>,
         values: impl IntoIterator<Item = (V, (String, String))>,
     ) {
-        let requested = asker.annotations.get(sort.annotation).map(String::as_str);
+        let requested = requested_pool(asker.annotations, sort.annotation);
         let governance = govern(requested).unwrap_or_else(|error| {
             self.notes.push(format!("annotation {}: {error}", sort.annotation));
             // As it is to a Service that does not ask.

@@ -11,7 +11,8 @@ use svcplane_allocators::service::Field;
 use svcplane_allocators::value::Value;
 
 use super::{
-    Asker, CLUSTER_IP_POOL, Filled, Governed, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal, urgency,
+    Asker, CLUSTER_IP_POOL, Filled, Governed, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal,
+    requested_pool, urgency,
 };
 use crate::address::Written;
 use crate::judge::before_allocation;
@@ -42,7 +43,7 @@ pub(super) fn fill(
         return Vec::new();
     };
     let key = asker.key(Field::ClusterIp);
-    let requested = new.metadata.annotations.get(CLUSTER_IP_POOL).map(String::as_str);
+    let requested = requested_pool(&new.metadata.annotations, CLUSTER_IP_POOL);
     let pool = |name: &str| ledger.cluster_ip_pools.get(name);
     let selects = |name: &str| selects(&ledger.namespaces, pool(name), asker.namespace(), &new.metadata.labels);
     let needs: Vec<_> = families

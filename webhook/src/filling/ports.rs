@@ -10,6 +10,7 @@ use svcplane_allocators::value::NodePort;
 
 use super::{
     Asker, Filled, Governed, NODE_PORT_POOL, Outcome, Terms, Urgency, Wish, annotation_field, choose, refusal,
+    requested_pool,
 };
 use crate::ledger::{Ledger, selects};
 use crate::review::PatchOperation;
@@ -38,7 +39,7 @@ pub(super) fn fill(
     } = ledger;
     let labels = &new.metadata.labels;
     let selects = |name: &str| selects(namespaces, node_port_pools.get(name), asker.namespace(), labels);
-    let requested = new.metadata.annotations.get(NODE_PORT_POOL).map(String::as_str);
+    let requested = requested_pool(&new.metadata.annotations, NODE_PORT_POOL);
     // Once for all ports.
     let governance = node_ports.govern(selects, requested);
     let chosen = node_ports.apart_from(&named(&new.spec), terms.now, |book| {
@@ -65,7 +66,7 @@ fn choose_each(
     terms: Terms,
     filled: &mut Filled,
 ) -> Vec<Chosen> {
-    let requested = new.metadata.annotations.contains_key(NODE_PORT_POOL);
+    let requested = requested_pool(&new.metadata.annotations, NODE_PORT_POOL).is_some();
     let mut chosen: BTreeMap<usize, Chosen> = BTreeMap::new();
     for (index, (need, port)) in needs.iter().zip(&new.spec.ports).enumerate() {
         let number = match need {

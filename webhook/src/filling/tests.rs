@@ -593,6 +593,12 @@ fn a_pool_that_is_asked_for_and_does_not_serve_is_told_by_the_annotation() {
     );
     let patch = patched(&filled(&mut ledger, &new, None, pooled(now)));
     assert_eq!(patch[0].1, json!("10.96.9.9"));
+    for nothing in ["", " "] {
+        new.metadata.annotations.insert(CLUSTER_IP_POOL.into(), nothing.into());
+        new.metadata.annotations.insert(NODE_PORT_POOL.into(), nothing.into());
+        let filled = filled(&mut ledger, &new, None, pooled(now));
+        assert!(filled.refused.is_empty() && filled.patch.is_empty(), "{filled:?}");
+    }
 }
 
 /// The apiserver went from two families to one; its ServiceCIDR `kubernetes` still has both.

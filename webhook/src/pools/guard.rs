@@ -7,7 +7,7 @@ use std::sync::Arc;
 use svcplane_allocators::pools::LoadBalancerHoldings;
 use svcplane_allocators::service::ServiceKey;
 
-use super::{LoadBalancerPool, ServedPool};
+use super::{FirstLast, LoadBalancerPool, ServedPool, read_load_balancer_pool};
 use crate::cause::{Cause, MOST_CAUSES, Reason};
 
 /// `"true"` on a pool lets an edit or its deletion leave users without it.
@@ -58,15 +58,34 @@ pub(super) fn stranding(
     let (address, service) = stranded.first()?;
     let more = match stranded.len() {
         1 => String::new(),
-        count => format!(" and {} more addresses are in use", count - 1),
+        count => format!(", and {} more that are in use", count - 1),
+    };
+    let (field, verb) = match holdings {
+        None => ("metadata.name", "must stay, for it gives"),
+        Some(_) => (field_without(pool, *address), "must keep"),
     };
     Some(Cause {
-        field: "spec.ranges".to_owned(),
+        field: field.to_owned(),
         reason: Reason::Forbidden,
         message: format!(
-            "must keep {address}, which Service {service} has{more}; the annotation {ALLOW_STRANDING}: \"true\" on the pool lets go of them"
+            "{verb} {address}, which Service {service} has{more}; the annotation {ALLOW_STRANDING}: \"true\" on the pool lets go of them"
         ),
     })
+}
+
+/// Which field of the pool leaves out an address that is not its own.
+fn field_without(pool: &LoadBalancerPool, address: IpAddr) -> &'static str {
+    let has = |pool: &LoadBalancerPool| {
+        let served = read_load_balancer_pool(pool);
+        served.is_ok_and(|served| served.pool.holdings.contains(address))
+    };
+    let mut without = pool.clone();
+    without.spec.pool.excluded.clear();
+    if has(&without) {
+        return "spec.excluded";
+    }
+    without.spec.first_last = FirstLast::Allow;
+    if has(&without) { "spec.firstLast" } else { "spec.ranges" }
 }
 
 #[cfg(test)]
@@ -92,10 +111,10 @@ mod tests {
 
         fn stranded(&self, pool: &str, holdings: Option<&LoadBalancerHoldings>) -> Vec<(IpAddr, ServiceKey)> {
             let used = "203.0.113.64".parse().unwrap();
-            let keeps = holdings.is_some_and(|holdings| holdings.ipv4.values.contains(used));
+            let keeps = holdings.is_some_and(|holdings| holdings.contains(used));
             let strands = pool == "reed" && !keeps;
             strands
-                .then(|| (used.into(), ServiceKey::new("shop", "web")))
+                .then(|| (used, ServiceKey::new("shop", "web")))
                 .into_iter()
                 .collect()
         }
@@ -137,9 +156,34 @@ mod tests {
     }
 
     #[test]
+    fn the_field_that_leaves_an_address_out_is_named() {
+        let table = [
+            (json!({"ranges": ["203.0.113.65"]}), "spec.ranges"),
+            (
+                json!({"ranges": ["203.0.113.64-203.0.113.65"], "excluded": ["203.0.113.64"]}),
+                "spec.excluded",
+            ),
+            (
+                json!({"ranges": ["203.0.113.64/28"], "excluded": ["203.0.113.70"]}),
+                "spec.firstLast",
+            ),
+        ];
+        for (spec, field) in table {
+            let (reed, served) = pool("reed", &spec, &json!({}));
+            let cause = stranding(&Cluster, &reed, "reed", Some(&served.pool.holdings)).unwrap();
+            assert_eq!(cause.field, field, "{spec}");
+        }
+    }
+
+    #[test]
     fn a_pool_in_use_is_not_deleted_by_mistake() {
         let (reed, _) = pool("reed", &json!({"ranges": ["203.0.113.64"]}), &json!({}));
-        assert!(stranding(&Cluster, &reed, "reed", None).is_some());
+        let told = stranding(&Cluster, &reed, "reed", None).unwrap();
+        assert!(
+            told.to_string()
+                .contains("must stay, for it gives 203.0.113.64, which Service shop/web has"),
+            "{told}"
+        );
         let (meant, _) = pool(
             "reed",
             &json!({"ranges": ["203.0.113.64"]}),

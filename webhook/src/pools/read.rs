@@ -128,6 +128,11 @@ fn selection(spec: &PoolSpec, errors: &mut Vec<FieldError>) -> Selection {
         return Selection::default();
     };
     let mut labels = |field: &str, selector: &Option<LabelSelector>| {
+        let unknown = unknown_operators(field, selector.as_ref()?);
+        if !unknown.is_empty() {
+            errors.extend(unknown);
+            return None;
+        }
         let read = Selector::try_from(selector.clone()?);
         let wrong = |error: &dyn std::fmt::Display| FieldError {
             field: format!("spec.selector.{field}"),
@@ -144,6 +149,18 @@ fn selection(spec: &PoolSpec, errors: &mut Vec<FieldError>) -> Selection {
         by_namespace: labels("namespaceSelector", &selector.namespace_selector),
         by_service: labels("serviceSelector", &selector.service_selector),
     }
+}
+
+fn unknown_operators(field: &str, selector: &LabelSelector) -> Vec<FieldError> {
+    let requirements = selector.match_expressions.iter().flatten().enumerate();
+    let unknown = requirements.filter(|(_, it)| !["In", "NotIn", "Exists", "DoesNotExist"].contains(&&*it.operator));
+    unknown
+        .map(|(index, requirement)| FieldError {
+            field: format!("spec.selector.{field}.matchExpressions[{index}].operator"),
+            value: requirement.operator.clone(),
+            message: "must be In, NotIn, Exists or DoesNotExist".into(),
+        })
+        .collect()
 }
 
 fn rest(text: Option<&str>, errors: &mut Vec<FieldError>) -> Duration {
@@ -236,7 +253,7 @@ mod tests {
         for field in [
             "spec.ranges[0]",
             "spec.reservations[0].service",
-            "spec.selector.serviceSelector",
+            "spec.selector.serviceSelector.matchExpressions[0].operator",
             "spec.reuseDelay",
         ] {
             assert!(fields.contains(&field), "{field}: {fields:?}");

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use svcplane_allocators::pools::FieldError;
 
 use super::guard::{PoolUsers, faults, stranding};
-use super::selectors::faults as selector_faults;
+use super::selectors::{class_faults, faults as selector_faults};
 use super::{
     ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, PoolSpec, read_cluster_ip_pool, read_load_balancer_pool,
     read_node_port_pool,
@@ -45,11 +45,11 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         ("loadbalancerpools", Some(object)) => (
             "LoadBalancerPool",
             wrong(object.get(), |pool: &LoadBalancerPool| {
-                let (read, selectors) = (read_load_balancer_pool(pool), all(None, &pool.spec.pool));
-                match (read, users) {
-                    (Ok(served), Some(users)) if selectors.is_empty() => faults(users, pool, &served),
-                    (Ok(_), _) => told(selectors),
-                    (Err(errors), _) => told([errors, selectors].concat()),
+                let names = [all(None, &pool.spec.pool), class_faults(&pool.spec.classes)].concat();
+                match (read_load_balancer_pool(pool), users) {
+                    (Ok(served), Some(users)) if names.is_empty() => faults(users, pool, &served),
+                    (Ok(_), _) => told(names),
+                    (Err(errors), _) => told([errors, names].concat()),
                 }
             }),
         ),

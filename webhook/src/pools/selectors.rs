@@ -1,4 +1,4 @@
-//! Selectors that name what no object is called.
+//! Selectors and classes that name what no object is called.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use svcplane_allocators::pools::FieldError;
@@ -25,6 +25,21 @@ pub fn faults(selector: &PoolSelector) -> Vec<FieldError> {
         if let Some(selector) = selector {
             of_labels(&mut errors, &format!("spec.selector.{field}"), selector);
         }
+    }
+    errors
+}
+
+/// Classes that no Service can have.
+pub fn class_faults(classes: &[String]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, class) in classes.iter().enumerate().filter(|(_, class)| !class.is_empty()) {
+        note(
+            &mut errors,
+            format!("spec.classes[{index}]"),
+            class,
+            "is the class of no Service",
+            &qualified_name(class),
+        );
     }
     errors
 }
@@ -146,6 +161,9 @@ mod tests {
                 vec![],
             ),
         ];
+        let classes = ["svcplane.io/lb", "", "Bad Class!"].map(String::from);
+        assert_eq!(class_faults(&classes)[0].field, "spec.classes[2]");
+        assert_eq!(class_faults(&classes[..2]), []);
         for (selector, want) in table {
             assert_eq!(fields(selector.clone()), want, "{selector}");
         }

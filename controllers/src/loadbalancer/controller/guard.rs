@@ -33,12 +33,7 @@ impl PoolUsers for LoadBalancers {
 
     fn stranded(&self, pool: &str, holdings: Option<&LoadBalancerHoldings>) -> Vec<(IpAddr, ServiceKey)> {
         let desk = self.desk().lock();
-        let keeps = |address: IpAddr| {
-            holdings.is_some_and(|holdings| match address {
-                IpAddr::V4(value) => holdings.ipv4.values.contains(value),
-                IpAddr::V6(value) => holdings.ipv6.values.contains(value),
-            })
-        };
+        let keeps = |address: IpAddr| holdings.is_some_and(|holdings| holdings.contains(address));
         let is_of = |address: IpAddr| {
             let of = desk.balancers().pool_of(address);
             of.is_some_and(|of| *of.terms.name == *pool)
