@@ -209,7 +209,10 @@ impl<'a> Source<'a> {
     }
 
     fn invalid(self, problem: &str) -> Wrong {
-        invalid(format!("{}: {} {problem}", self.name, quoted(self.text)))
+        Wrong {
+            reason: Reason::InvalidRequest,
+            message: format!("{}: {} {problem}", self.name, quoted(self.text)),
+        }
     }
 }
 
@@ -237,14 +240,14 @@ fn agreed<'a, T>(
 
 fn read_addresses(source: Source<'_>) -> Result<Vec<IpAddr>, Wrong> {
     let mut listed = Vec::new();
-    for word in words(source.text) {
-        let wrong = |problem| invalid(format!("{}: {} {problem}", source.name, quoted(word)));
-        let address: IpAddr = word
+    for text in words(source.text) {
+        let word = Source { text, ..source };
+        let address: IpAddr = text
             .parse()
-            .map_err(|_| wrong("must be an IPv4 or IPv6 address, or several with commas between them"))?;
+            .map_err(|_| word.invalid("must be an IPv4 or IPv6 address, or several with commas between them"))?;
         let is_mapped = matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
         if is_mapped || address.is_unspecified() {
-            return Err(wrong("is no address that a Service can have"));
+            return Err(word.invalid("is no address that a Service can have"));
         }
         if !listed.contains(&address) {
             listed.push(address);
@@ -254,13 +257,6 @@ fn read_addresses(source: Source<'_>) -> Result<Vec<IpAddr>, Wrong> {
         return Err(source.invalid("names no address"));
     }
     Ok(listed)
-}
-
-fn invalid(message: String) -> Wrong {
-    Wrong {
-        reason: Reason::InvalidRequest,
-        message,
-    }
 }
 
 #[cfg(test)]
