@@ -148,8 +148,28 @@ impl Run {
         self.rig.svcplane.proxy().rule(write, fault, Times::First(1));
     }
 
+    /// All changes so far are seen: a watch tells them in order. To be at rest before they are seen means nothing.
+    async fn are_seen(&self) {
+        for name in self.pools.keys() {
+            let pool = format!("/apis/svcplane.io/v1alpha1/loadbalancerpools/{name}");
+            let generation = self.rig.send("GET", &pool, None).await.body["metadata"]["generation"].clone();
+            let is_seen = |status: &Value| status["observedGeneration"] == generation;
+            self.rig.pool_status(name, is_seen).await;
+        }
+        // Pools that are gone are seen to be gone by who asks for them, and by then all that was done to Services before is seen, too.
+        let gone = POOLS.into_iter().filter(|name| !self.pools.contains_key(name));
+        for name in gone.chain(["nowhere"]) {
+            let marker = format!("asks-{name}");
+            let asks = json!({"metadata": {"annotations": {"svcplane.io/load-balancer-pool": name}}});
+            self.rig.service(&marker, &asks).await;
+            self.rig.becomes(&marker, "PoolUnknown", &[]).await;
+            self.rig.delete(&marker).await;
+        }
+    }
+
     /// Everything is as it should be, and stays so.
     async fn comes_to_rest(&mut self, step: usize) {
+        self.are_seen().await;
         let end = tokio::time::Instant::now() + SOON;
         loop {
             self.rig.at_rest().await;
