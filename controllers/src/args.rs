@@ -1,11 +1,11 @@
 //! The command line. Flags bear kube-controller-manager's names where it has one.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use svcplane_runtime::admin::AdminArgs;
 use svcplane_runtime::args::duration;
+use svcplane_runtime::client::ClusterArgs;
 use svcplane_runtime::leader::LeaderElectionArgs;
 use svcplane_runtime::watch::WatchList;
 
@@ -80,9 +80,9 @@ pub enum Command {
 /// Flags of `svcplane run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// What becomes of the writes that the endpoint controllers find necessary: `observe` plans, counts and logs them; `active` makes them
     #[arg(long, value_enum, default_value_t = Mode::Observe)]

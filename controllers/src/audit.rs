@@ -35,7 +35,7 @@ pub struct Audited {
 
 /// Reads the cluster and audits it. The error is one line.
 pub async fn audit(args: &AuditArgs) -> Result<Audited, String> {
-    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-audit").await?;
+    let client = start::connect(&args.cluster, "svcplane-audit").await?;
     let (services, mut findings) = Box::pin(look(&client, args)).await?;
     if !findings.is_empty() {
         tokio::time::sleep(AGAIN).await;

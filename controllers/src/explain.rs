@@ -66,7 +66,7 @@ pub struct Explained {
 
 /// Reads the cluster and explains one Service. The error is one line.
 pub async fn explain(args: &ExplainArgs, style: Style) -> Result<Explained, String> {
-    let config = client::load_config(args.kubeconfig.as_deref()).await;
+    let config = client::load_config(&args.cluster).await;
     let config = config.map_err(|error| error.to_string())?;
     let server = client::server(&config).clone();
     let client = start::connect_to(config, "svcplane-explain")?;

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Does it, and answers with the last words; `say` is told of each step as it comes. The error is one line.
 pub async fn handback(args: &HandbackArgs, say: impl Fn(&str)) -> Result<String, String> {
-    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-handback").await?;
+    let client = start::connect(&args.cluster, "svcplane-handback").await?;
     let lease = args.lease.lease();
     if args.cancel {
         return cancel(&client, &lease).await;

@@ -3,7 +3,7 @@
 
 mod export;
 mod gather;
-mod import;
+pub mod import;
 mod manifest;
 mod replicas;
 mod report;
@@ -26,7 +26,7 @@ pub async fn pools(args: &PoolsArgs, style: Style) -> Result<String, String> {
         Some(PoolsAction::Import(args)) => return import::import(args).await,
         None => {}
     }
-    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-pools").await?;
+    let client = start::connect(&args.cluster, "svcplane-pools").await?;
     let ledger = Box::pin(gather(&client, args.ranges.ranges())).await?;
     let replicas = if args.from_replicas {
         Some(replicas::ask(&client, args).await?)

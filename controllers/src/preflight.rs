@@ -21,7 +21,7 @@ pub struct Preflight {
 
 /// Reads the cluster. The error is one line.
 pub async fn preflight(args: &PreflightArgs) -> Result<Preflight, String> {
-    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-preflight").await?;
+    let client = start::connect(&args.cluster, "svcplane-preflight").await?;
     let facts = Box::pin(gather::gather(&client, &args.lease.lease())).await?;
     let rows = checks(&facts);
     let text = match args.output {

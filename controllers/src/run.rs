@@ -145,7 +145,7 @@ async fn serve(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut
 async fn build(args: &RunArgs, tasks: &mut Supervisor, stops: &Stops, work: &mut Queues) -> Result<(), RunError> {
     let registry = Registry::new();
     let metrics = Metrics::new(registry.clone(), start::build_info()).map_err(because)?;
-    let config = client::load_config(args.kubeconfig.as_deref()).await.map_err(because)?;
+    let config = client::load_config(&args.cluster).await.map_err(because)?;
     let server = client::server(&config).clone();
     let name = identity();
     let user_agent = format!("svcplane/{} ({name})", env!("CARGO_PKG_VERSION"));

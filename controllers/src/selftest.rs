@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Makes the Service, looks, and deletes it whatever was seen. Says what was seen, and whether all is well; the error is one line.
 pub async fn selftest(args: &SelftestArgs) -> Result<(String, bool), String> {
-    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-selftest").await?;
+    let client = start::connect(&args.cluster, "svcplane-selftest").await?;
     let own = std::env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty());
     let namespace = args.namespace.clone().or(own);
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());

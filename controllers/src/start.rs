@@ -1,7 +1,6 @@
 //! The first steps of the process: the log, and an apiserver that answers.
 
 use std::io::IsTerminal;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use http::Uri;
@@ -9,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::{Client, Config};
 use prometheus::Registry;
 use svcplane_runtime::api::{Failure, Repeated, call, in_seconds, lasting};
-use svcplane_runtime::client::{self, RESPONSE_HEAD_LIMIT};
+use svcplane_runtime::client::{self, ClusterArgs, RESPONSE_HEAD_LIMIT};
 use svcplane_runtime::metrics::{BuildInfo, Metrics};
 use svcplane_runtime::watch::WatchBackoff;
 use tracing_subscriber::EnvFilter;
@@ -55,8 +54,8 @@ fn is_directive(text: &str) -> bool {
 }
 
 /// A client for a command that reads the cluster. The error is one line.
-pub async fn connect(kubeconfig: Option<&Path>, program: &str) -> Result<Client, String> {
-    let config = client::load_config(kubeconfig).await;
+pub async fn connect(cluster: &ClusterArgs, program: &str) -> Result<Client, String> {
+    let config = client::load_config(cluster).await;
     connect_to(config.map_err(|error| error.to_string())?, program)
 }
 

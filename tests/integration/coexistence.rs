@@ -2,23 +2,21 @@
 //! over in both directions without touching an object.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Endpoints, Event};
+use k8s_openapi::api::core::v1::{Endpoints, Event, Pod};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use serde_json::Value;
-use svcplane_tests::binaries;
-use svcplane_tests::cluster::{self, CONTROLLERS, Cluster, ENDPOINT_CONTROLLERS, UNTHROTTLED};
-use svcplane_tests::eventually::{eventually, eventually_one, never_changes};
-use svcplane_tests::lease;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value, json};
+use svcplane_tests::cluster::{self, Cluster, ENDPOINT_CONTROLLERS};
+use svcplane_tests::eventually::{eventually, never_changes};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::service;
 use svcplane_tests::proxy::Match;
+use svcplane_tests::ran;
 use svcplane_tests::slices;
 use svcplane_tests::svcplane::{Builder, Replica, Svcplane, alone};
-use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 /// The breaker's promise.
@@ -29,16 +27,8 @@ const PODS: usize = 4;
 
 /// kube-controller-manager with the controllers that svcplane replaces, as on most clusters.
 async fn start_built_ins(cluster: &Cluster) {
-    start_some(cluster, &ENDPOINT_CONTROLLERS, &[]).await;
-}
-
-/// The same, with these of them and further flags.
-async fn start_some(cluster: &Cluster, controllers: &[&str], flags: &[&str]) {
-    let all = [&CONTROLLERS[..], controllers].concat();
-    // A test that failed may have left one.
-    cluster.stop_controller_manager().await.unwrap();
     cluster
-        .start_controller_manager_as("admin", &all, &[&UNTHROTTLED[..], flags].concat())
+        .restart_controller_manager(&ENDPOINT_CONTROLLERS, &[])
         .await
         .unwrap();
 }
@@ -132,19 +122,6 @@ async fn wait_mode(replica: &Replica, mode: &str, deadline: Duration) {
     }
 }
 
-/// Waits until an annotation of the Lease begins and ends so.
-async fn wait_note(namespace: &TestNamespace, name: &str, begins: &str, ends: &str) {
-    let noted = |lease: Option<&Lease>| {
-        let annotations = lease.and_then(|lease| lease.metadata.annotations.as_ref());
-        let text = annotations.and_then(|all| all.get(name)).ok_or("not noted")?;
-        let fits = text.starts_with(begins) && text.ends_with(ends);
-        fits.then_some(()).ok_or_else(|| format!("{name}={text}"))
-    };
-    eventually_one(name, SOON, &namespace.leases(), lease::NAME, noted)
-        .await
-        .unwrap();
-}
-
 async fn wait_event(namespace: &TestNamespace, reason: &str) {
     let seen = |events: &[Event]| {
         let reasons = events.iter().map(|event| event.reason.as_deref());
@@ -182,14 +159,11 @@ async fn flip(namespace: TestNamespace, services: usize, stop: CancellationToken
     }
 }
 
+/// Exit code, what it printed, what it complained of.
 async fn run(cluster: &Cluster, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command.args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig());
-    command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(2 * MINUTE, command.output());
-    let output = output.await.expect("it ends by itself").unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    let kubeconfig = cluster.kubeconfig();
+    let ran = ran::svcplane(&kubeconfig, arguments, 2 * MINUTE).await.unwrap();
+    (ran.code, ran.stdout, ran.stderr)
 }
 
 async fn take_back(cluster: &Cluster, namespace: &TestNamespace) -> (i32, String) {
@@ -220,8 +194,14 @@ async fn both_run_and_the_breaker_ends_it_within_a_minute() {
     println!("the breaker took {:?}", begun.elapsed());
     wait_event(&namespace, "ForeignWriter").await;
     wait_mode(&replica, "observe", SOON).await;
-    wait_note(&namespace, "svcplane.io/mode", "observe", "").await;
-    wait_note(&namespace, "svcplane.io/mode-reason", "foreign-writer ", "").await;
+    namespace
+        .lease_is_annotated("svcplane.io/mode", "observe", "")
+        .await
+        .unwrap();
+    namespace
+        .lease_is_annotated("svcplane.io/mode-reason", "foreign-writer ", "")
+        .await
+        .unwrap();
     assert!(replica.readyz().await.unwrap(), "it goes on serving");
 
     // It goes on without us, and we without a write.
@@ -271,13 +251,10 @@ async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     both.await.unwrap();
     wait_event(&namespace, "BuiltInControllersRun").await;
     wait_mode(&first, "observe", SOON).await;
-    wait_note(
-        &namespace,
-        "svcplane.io/canary-result",
-        "failed ",
-        " Endpoints,EndpointSlice",
-    )
-    .await;
+    namespace
+        .lease_is_annotated("svcplane.io/canary-result", "failed ", " Endpoints,EndpointSlice")
+        .await
+        .unwrap();
     namespace.set_pod_ready("web0-0", false).await.unwrap();
     becomes(&namespace, 0, PODS, false).await;
     let of_others = |resource: &str| {
@@ -295,13 +272,10 @@ async fn a_canary_keeps_svcplane_from_beginning_and_is_inherited() {
     wait_mode(&first, "active", SOON).await;
     namespace.set_pod_ready("web0-0", true).await.unwrap();
     becomes(&namespace, 0, PODS, true).await;
-    wait_note(
-        &namespace,
-        "svcplane.io/canary-result",
-        "passed ",
-        "Z of Endpoints,EndpointSlice",
-    )
-    .await;
+    namespace
+        .lease_is_annotated("svcplane.io/canary-result", "passed ", "Z of Endpoints,EndpointSlice")
+        .await
+        .unwrap();
     let left = namespace.endpoints().get_opt("canary").await.unwrap();
     assert!(left.is_none(), "svcplane makes nothing for it: {left:?}");
 
@@ -366,7 +340,10 @@ async fn what_was_written_before_svcplane_began_is_no_fight() {
     let _alone = alone().await;
     let cluster = cluster::shared();
     let namespace = create_namespace(cluster).await;
-    start_some(cluster, &ENDPOINT_CONTROLLERS, &[ONE_EACH]).await;
+    cluster
+        .restart_controller_manager(&ENDPOINT_CONTROLLERS, &[ONE_EACH])
+        .await
+        .unwrap();
     workloads(&namespace, 1, 5).await;
     let five = |all: &[EndpointSlice]| {
         let listed: usize = all.iter().map(|it| slices::endpoints(it).len()).sum();
@@ -424,9 +401,15 @@ async fn a_built_in_controller_that_found_everything_made_is_seen_by_the_canary_
             .await
             .unwrap();
     };
-    start_some(cluster, &ENDPOINT_CONTROLLERS[1..2], &[]).await;
+    cluster
+        .restart_controller_manager(&ENDPOINT_CONTROLLERS[1..2], &[])
+        .await
+        .unwrap();
     there().await;
-    start_some(cluster, &ENDPOINT_CONTROLLERS[1..2], &[]).await;
+    cluster
+        .restart_controller_manager(&ENDPOINT_CONTROLLERS[1..2], &[])
+        .await
+        .unwrap();
     // It has looked at all that there was.
     workloads(&namespace, 1, PODS).await;
     slices_are_full(&namespace, 1, PODS, SOON).await;
@@ -435,7 +418,10 @@ async fn a_built_in_controller_that_found_everything_made_is_seen_by_the_canary_
     let replica = active(&namespace).arg(&canary).arg(SLICES_ONLY);
     let replica = Replica::start(cluster, replica).await.unwrap();
     let failed = "EndpointSlice of EndpointSlice";
-    wait_note(&namespace, "svcplane.io/canary-result", "failed ", failed).await;
+    namespace
+        .lease_is_annotated("svcplane.io/canary-result", "failed ", failed)
+        .await
+        .unwrap();
     wait_mode(&replica, "observe", SOON).await;
     let labels = [("found_by", "canary"), ("kind", "EndpointSlice")];
     assert!(replica.metrics().await.unwrap().sum("svcplane_foreign_writer", &labels) > 0.5);
@@ -580,31 +566,14 @@ async fn hand_over_there_and_back(services: usize, pods: usize) {
     let check = [&["handback", "--check"][..], &place].concat();
     let (code, _, errors) = run(cluster, &check).await;
     assert!(code == 1 && errors.contains("freeze"), "{code} {errors}");
-    let there = namespace.name().to_owned();
-    let ours = cluster.kubeconfig();
-    let handback = tokio::spawn(async move {
-        let mut command = Command::new(binaries::svcplane().unwrap());
-        command.args([
-            "handback",
-            "--timeout=2m",
-            "--leader-elect-resource-namespace",
-            &there,
-            &flag,
-        ]);
-        command
-            .arg("--kubeconfig")
-            .arg(ours)
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        command.output().await.unwrap()
+    let order = [&["handback", "--timeout=2m", &flag][..], &place].concat();
+    let (back, ()) = tokio::join!(run(cluster, &order), async {
+        wait_mode(&leader, "observe", SOON).await;
+        start_built_ins(cluster).await;
     });
-    wait_mode(&leader, "observe", SOON).await;
-    start_built_ins(cluster).await;
-    let output = handback.await.unwrap();
-    assert!(output.status.success(), "{output:?}");
     assert!(
-        String::from_utf8_lossy(&output.stdout).contains("keeps Endpoints,EndpointSlice again"),
-        "{output:?}"
+        back.0 == 0 && back.1.contains("keeps Endpoints,EndpointSlice again"),
+        "{back:?}"
     );
     let (code, words, _) = run(cluster, &check).await;
     assert!(code == 0 && words.contains("observe"), "{code} {words}");
@@ -668,9 +637,34 @@ async fn preflight_says_who_writes_and_what_is_missing() {
         found("built-in controllers").starts_with("unknown "),
         "no Pod shows them here: {words}"
     );
+    assert!(found("nodePorts").starts_with("unknown "), "{words}");
+    assert!(found("load balancers").starts_with("ok no pools"), "{words}");
+
+    // Where the control plane's Pods are to be seen, their arguments tell.
+    let system: Api<Pod> = Api::namespaced(cluster.client(), "kube-system");
+    for (name, flag) in [
+        (
+            "kube-controller-manager-preflight",
+            "--controllers=*,-endpoint,tokencleaner",
+        ),
+        ("kube-apiserver-preflight", "--service-node-port-range=20000-22767"),
+    ] {
+        let container = json!({"name": "it", "image": "it", "command": ["/it", "--v=2", flag]});
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+        let pod = serde_json::from_value(pod).unwrap();
+        system.create(&PostParams::default(), &pod).await.unwrap();
+    }
     let (code, table, _) = run(cluster, &[&["preflight"][..], &place].concat()).await;
-    assert!(
-        code == 1 && table.contains("last writers") && table.contains("-> "),
-        "{table}"
-    );
+    for name in ["kube-controller-manager-preflight", "kube-apiserver-preflight"] {
+        let now = DeleteParams::default().grace_period(0);
+        system.delete(name, &now).await.unwrap();
+    }
+    assert!(code == 1 && table.contains("last writers"), "{table}");
+    for part in [
+        "kube-controller-manager-preflight: keeps EndpointSlice,MirroredEndpointSlice",
+        "-> for active mode: --controllers=*,tokencleaner,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller on",
+        "-> svcplane needs it, too: --service-node-port-range=20000-22767 (chart: allocator.nodePort.range)",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
 }

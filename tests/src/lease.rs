@@ -37,6 +37,21 @@ impl TestNamespace {
         Ok(version.parse()?)
     }
 
+    /// Waits until an annotation of the Lease begins and ends so.
+    ///
+    /// # Errors
+    /// It does not within a minute.
+    pub async fn lease_is_annotated(&self, name: &str, begins: &str, ends: &str) -> Result<()> {
+        let noted = |lease: Option<&Lease>| {
+            let annotations = lease.and_then(|lease| lease.metadata.annotations.as_ref());
+            let text = annotations.and_then(|all| all.get(name)).ok_or("not noted")?;
+            let fits = text.starts_with(begins) && text.ends_with(ends);
+            fits.then_some(()).ok_or_else(|| format!("{name}={text}"))
+        };
+        eventually_one(name, Duration::from_mins(1), &self.leases(), NAME, noted).await?;
+        Ok(())
+    }
+
     /// What the Lease says now.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ pub mod private_network;
 pub mod process;
 pub mod process_kubelet;
 pub mod proxy;
+pub mod ran;
 pub mod rights;
 pub mod slices;
 pub mod subsets;

@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 mod config;
 mod observe;
 
-pub use config::{ConfigError, load_config};
+pub use config::{ClusterArgs, ConfigError, load_config};
 
 /// The head of every answer must come within this time; the stream of a watch may go on for as long as it likes. Without it a server
 /// that accepts and never answers would hold a watch for good.

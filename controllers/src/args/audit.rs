@@ -1,17 +1,16 @@
 //! Flags of `svcplane audit`.
 
-use std::path::PathBuf;
-
 use clap::Args;
+use svcplane_runtime::client::ClusterArgs;
 
 use super::{Form, RangeArgs, SizeArgs};
 
 /// See the module.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// Form of the report
     #[arg(short, long, value_enum, default_value_t = Form::Text)]

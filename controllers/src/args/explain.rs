@@ -1,9 +1,8 @@
 //! Flags of `svcplane explain`.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use svcplane_runtime::args::{dns_label, dns_subdomain};
+use svcplane_runtime::client::ClusterArgs;
 
 use super::{LoadBalancerArgs, RangeArgs, SizeArgs};
 use crate::model::ObjectKey;
@@ -19,9 +18,9 @@ pub struct ExplainArgs {
     #[arg(short, long, value_name = "NAMESPACE", value_parser = name)]
     pub namespace: Option<String>,
 
-    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// Form of the report
     #[arg(short, long, value_enum, default_value_t = Form::Text)]

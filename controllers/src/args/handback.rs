@@ -1,10 +1,10 @@
 //! Flags of `svcplane handback`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use svcplane_runtime::args::{dns_label, dns_subdomain, duration};
+use svcplane_runtime::client::ClusterArgs;
 use svcplane_runtime::leader::LeaseName;
 
 use super::Controllers;
@@ -14,9 +14,9 @@ use crate::model::ObjectKey;
 /// See the module.
 #[derive(Debug, Args)]
 pub struct HandbackArgs {
-    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// Which Lease.
     #[command(flatten)]

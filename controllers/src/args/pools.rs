@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use svcplane_runtime::args::socket_address;
+use svcplane_runtime::client::ClusterArgs;
 
 use super::explain::webhook_service;
 use super::{Form, LoadBalancerArgs, RangeArgs};
@@ -19,9 +20,9 @@ pub struct PoolsArgs {
     #[command(subcommand)]
     pub action: Option<PoolsAction>,
 
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// Who has this ClusterIP, nodePort or LoadBalancer address
     #[arg(long, value_name = "VALUE")]
@@ -72,9 +73,9 @@ pub struct ExportArgs {
     #[arg(value_enum)]
     pub to: Announcer,
 
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// The namespace of MetalLB, which reads no other
     #[arg(long, value_name = "NAMESPACE", default_value = "metallb-system")]
@@ -115,12 +116,12 @@ pub struct ImportArgs {
     pub from: Giver,
 
     /// Files with their objects, as YAML or JSON; - for standard input; none: they are read from the cluster
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub files: Vec<PathBuf>,
 
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
-    #[arg(long, value_name = "PATH", conflicts_with = "files")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// Who has given addresses.

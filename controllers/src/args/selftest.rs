@@ -1,18 +1,18 @@
 //! Flags of `svcplane selftest`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use svcplane_runtime::args::{dns_label, duration};
+use svcplane_runtime::client::ClusterArgs;
 
 /// See the module.
 #[derive(Debug, Args)]
 pub struct SelftestArgs {
-    /// Path of a kubeconfig; without it $KUBECONFIG, else the Pod's service account
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
+    /// Which one.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 
     /// Where the Service is created [default: the Pod's own namespace, else the context's]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = dns_label)]

@@ -24,7 +24,7 @@ struct Merged {
 
 /// Prints them. The error is one line.
 pub async fn export(args: &ExportArgs) -> Result<String, String> {
-    let client = start::connect(args.kubeconfig.as_deref(), "svcplane-pools").await?;
+    let client = start::connect(&args.cluster, "svcplane-pools").await?;
     let desk = loadbalancer::read(&client, args.load_balancer.scope()).await?;
     let desk = desk.ok_or("the cluster has no LoadBalancerPools, or they, Services and Namespaces may not be read")?;
     match args.to {

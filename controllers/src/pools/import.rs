@@ -32,8 +32,9 @@ pub async fn import(args: &ImportArgs) -> Result<String, String> {
         Giver::Cilium => &cilium::KIND,
     };
     let objects = if args.files.is_empty() {
-        let client = start::connect(args.kubeconfig.as_deref(), "svcplane-pools").await?;
-        stored(&client, kind).await?
+        let client = start::connect(&args.cluster, "svcplane-pools").await?;
+        let stored = stored(&client, kind).await?;
+        stored.ok_or_else(|| format!("the cluster does not know {}.{}", kind.plural, kind.group))?
     } else {
         let all = manifest::read(&args.files)?;
         all.into_iter().filter(|object| kind.is_of(object)).collect()
@@ -55,6 +56,8 @@ struct Kind {
     versions: &'static [&'static str],
     kind: &'static str,
     plural: &'static str,
+    /// For people.
+    told: &'static str,
 }
 
 impl Kind {
@@ -64,17 +67,29 @@ impl Kind {
     }
 }
 
-async fn stored(client: &kube::Client, kind: &Kind) -> Result<Vec<Value>, String> {
+/// Whose pools the cluster has, as `IPAddressPools (MetalLB)`, and how many; none of a product that it does not know.
+pub async fn present(client: &kube::Client) -> Result<Vec<(&'static str, usize)>, String> {
+    let mut found = Vec::new();
+    for kind in [&metallb::KIND, &cilium::KIND] {
+        if let Some(pools) = stored(client, kind).await? {
+            found.push((kind.told, pools.len()));
+        }
+    }
+    Ok(found)
+}
+
+/// `None`: the cluster does not know the kind.
+async fn stored(client: &kube::Client, kind: &Kind) -> Result<Option<Vec<Value>>, String> {
     for version in kind.versions {
         let named = GroupVersionKind::gvk(kind.group, version, kind.kind);
         let api: Api<DynamicObject> =
             Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&named, kind.plural));
         let plain = |object: DynamicObject| serde_json::to_value(object).map_err(|error| error.to_string());
         if let Some(objects) = pages(&api, kind.plural, plain).await? {
-            return Ok(objects);
+            return Ok(Some(objects));
         }
     }
-    Err(format!("the cluster does not know {}.{}", kind.plural, kind.group))
+    Ok(None)
 }
 
 /// An object of another product: its name, and what of its spec is read.

@@ -1,19 +1,19 @@
-//! Which endpoint controllers a kube-controller-manager runs, by its arguments.
+//! What the arguments of the control plane's Pods say: which endpoint controllers a kube-controller-manager runs, first of all.
 
 use crate::controller::Controller;
 
-/// What `--controllers` of these arguments says; `*`, the default, without it.
-pub fn controllers_flag<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
+/// What a flag of these arguments says, the last time it is given.
+pub fn flag<'a>(arguments: impl IntoIterator<Item = &'a str>, name: &str) -> Option<String> {
     let mut words = arguments.into_iter().flat_map(str::split_whitespace);
     let mut last = None;
     while let Some(word) = words.next() {
-        if let Some(value) = word.strip_prefix("--controllers=") {
-            last = Some(value.to_owned());
-        } else if word == "--controllers" {
-            last = words.next().map(str::to_owned);
+        match word.strip_prefix(name) {
+            Some("") => last = words.next(),
+            Some(rest) => last = rest.strip_prefix('=').or(last),
+            None => {}
         }
     }
-    last.unwrap_or_else(|| "*".to_owned())
+    last.map(str::to_owned)
 }
 
 /// Upstream's older name, which it still takes.
@@ -67,18 +67,27 @@ mod tests {
 
     #[test]
     fn the_flag_is_found_however_it_is_written() {
-        let table: [(&[&str], &str); 5] = [
-            (&["kube-controller-manager", "--v=2"], "*"),
-            (&["kube-controller-manager", "--controllers=*,-endpoint"], "*,-endpoint"),
-            (&["--controllers", "*,tokencleaner"], "*,tokencleaner"),
-            (&["--controllers=*", "--controllers=a,b"], "a,b"),
+        let table: [(&[&str], Option<&str>); 7] = [
+            (&["kube-controller-manager", "--v=2"], None),
+            (
+                &["kube-controller-manager", "--controllers=*,-endpoint"],
+                Some("*,-endpoint"),
+            ),
+            (&["--controllers", "*,tokencleaner"], Some("*,tokencleaner")),
+            (&["--controllers=*", "--controllers=a,b"], Some("a,b")),
+            (&["--controllers=a", "--controllers-extra=b"], Some("a")),
+            (&["--controllers"], None),
             (
                 &["sh", "-c", "exec kube-controller-manager --controllers=*,-x 2>&1"],
-                "*,-x",
+                Some("*,-x"),
             ),
         ];
         for (arguments, want) in table {
-            assert_eq!(controllers_flag(arguments.iter().copied()), want, "{arguments:?}");
+            assert_eq!(
+                flag(arguments.iter().copied(), "--controllers").as_deref(),
+                want,
+                "{arguments:?}"
+            );
         }
     }
 

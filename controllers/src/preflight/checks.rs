@@ -18,7 +18,11 @@ pub struct Facts {
     /// `37`.
     pub minor: Option<u32>,
     /// Pods of kube-controller-manager, each with its `--controllers`.
-    pub managers: Result<Vec<(String, String)>, String>,
+    pub managers: Result<Vec<(String, Option<String>)>, String>,
+    /// Pods of kube-apiserver, each with its `--service-node-port-range`.
+    pub node_ports: Result<Vec<(String, Option<String>)>, String>,
+    /// Products with pools of LoadBalancer addresses, and how many each has, as `IPAddressPools (MetalLB)`.
+    pub balancers: Result<Vec<(&'static str, usize)>, String>,
     /// Objects of each kind that kube-controller-manager wrote in the last hour, as `Endpoints shop/web`, and how long ago: the newest of each.
     pub writes: Result<Vec<(String, Duration)>, String>,
     /// CIDRs of the ServiceCIDRs; `None` on a server that has none.
@@ -98,8 +102,10 @@ pub fn checks(facts: &Facts) -> Vec<Check> {
     rows.extend([
         row("last writers", &facts.writes, |writes| last_writers(writes)),
         row("ranges", &facts.ranges, |found| ranges(found.as_deref())),
+        row("nodePorts", &facts.node_ports, |found| node_ports(found)),
         row("permissions", &facts.missing, |missing| permissions(missing)),
         row("other mutators", &facts.mutators, |found| mutators(found)),
+        row("load balancers", &facts.balancers, |found| balancers(found)),
         row("svcplane", &facts.lease, |lease| svcplane(lease.as_ref())),
         row("canary", &facts.canaries, |found| canaries(found)),
     ]);
@@ -138,6 +144,7 @@ fn built_in(facts: &Facts) -> Vec<Check> {
         return vec![check(SUBJECT, State::Unknown, found, todo)];
     }
     let rows = managers.iter().map(|(pod, flag)| {
+        let flag = flag.as_deref().unwrap_or("*");
         let alive = running(flag);
         if alive.is_empty() {
             return check(SUBJECT, State::Ok, format!("{pod}: off"), "");
@@ -189,6 +196,50 @@ fn ranges(found: Option<&[String]>) -> Check {
             "the webhook needs --service-cluster-ip-range",
         ),
     }
+}
+
+fn node_ports(found: &[(String, Option<String>)]) -> Check {
+    const SUBJECT: &str = "nodePorts";
+    const DEFAULT: &str = "30000-32767";
+    let told = |range: &Option<String>| range.clone().unwrap_or_else(|| DEFAULT.to_owned());
+    let mut ranges: Vec<String> = found.iter().map(|(_, range)| told(range)).collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    match ranges.as_slice() {
+        [] => {
+            let found = "no Pod of kube-apiserver is to be seen in kube-system";
+            let todo =
+                "if it has a --service-node-port-range, svcplane needs the same (chart: allocator.nodePort.range)";
+            check(SUBJECT, State::Unknown, found, todo)
+        }
+        [range] if range == DEFAULT => check(SUBJECT, State::Ok, DEFAULT, ""),
+        [range] => {
+            let todo =
+                format!("svcplane needs it, too: --service-node-port-range={range} (chart: allocator.nodePort.range)");
+            check(SUBJECT, State::Note, range.as_str(), todo)
+        }
+        _ => {
+            let each: Vec<String> = found
+                .iter()
+                .map(|(pod, range)| format!("{pod}: {}", told(range)))
+                .collect();
+            let todo = "give every kube-apiserver, and svcplane, the same --service-node-port-range";
+            check(SUBJECT, State::Note, each.join("; "), todo)
+        }
+    }
+}
+
+fn balancers(found: &[(&str, usize)]) -> Check {
+    const SUBJECT: &str = "load balancers";
+    if found.is_empty() {
+        return check(SUBJECT, State::Ok, "no pools of MetalLB or Cilium", "");
+    }
+    let each: Vec<String> = found
+        .iter()
+        .map(|(plural, count)| format!("{count} {plural}"))
+        .collect();
+    let todo = "svcplane touches no Service whose class is not its own; svcplane pools import makes LoadBalancerPools of theirs";
+    check(SUBJECT, State::Note, each.join(", "), todo)
 }
 
 fn permissions(missing: &[String]) -> Check {
@@ -285,8 +336,13 @@ mod tests {
             minor: Some(37),
             managers: Ok(vec![(
                 "kcm-1".into(),
-                "*,-endpoint,-endpointslice,-endpointslicemirroring".into(),
+                Some("*,-endpoint,-endpointslice,-endpointslicemirroring".into()),
             )]),
+            node_ports: Ok(vec![
+                ("kas-1".into(), None),
+                ("kas-2".into(), Some("30000-32767".into())),
+            ]),
+            balancers: Ok(Vec::new()),
             writes: Ok(Vec::new()),
             ranges: Ok(Some(vec!["10.96.0.0/16".into()])),
             missing: Ok(Vec::new()),
@@ -305,7 +361,7 @@ mod tests {
     #[test]
     fn nothing_is_to_be_done_where_all_is_ready() {
         let rows = checks(&quiet());
-        assert_eq!(rows.len(), 8);
+        assert_eq!(rows.len(), 10);
         assert!(rows.iter().all(|row| row.state == State::Ok), "{rows:?}");
     }
 
@@ -316,10 +372,10 @@ mod tests {
             change(&mut facts);
             facts
         };
-        let table: [(&str, Facts, State, &str, &str); 12] = [
+        let table: [(&str, Facts, State, &str, &str); 17] = [
             (
                 "built-in controllers",
-                change(|it| it.managers = Ok(vec![("kcm-1".into(), "*,tokencleaner".into())])),
+                change(|it| it.managers = Ok(vec![("kcm-1".into(), Some("*,tokencleaner".into()))])),
                 State::Act,
                 "kcm-1: keeps Endpoints,EndpointSlice,MirroredEndpointSlice",
                 "--controllers=*,tokencleaner,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
@@ -351,6 +407,46 @@ mod tests {
                 State::Note,
                 "no ServiceCIDRs",
                 "--service-cluster-ip-range",
+            ),
+            (
+                "built-in controllers",
+                change(|it| it.managers = Ok(vec![("kcm-1".into(), None)])),
+                State::Act,
+                "kcm-1: keeps Endpoints,EndpointSlice,MirroredEndpointSlice",
+                "--controllers=*,-endpoints-controller",
+            ),
+            (
+                "nodePorts",
+                change(|it| it.node_ports = Ok(vec![])),
+                State::Unknown,
+                "no Pod of kube-apiserver",
+                "svcplane needs the same",
+            ),
+            (
+                "nodePorts",
+                change(|it| it.node_ports = Ok(vec![("kas-1".into(), Some("20000-22767".into()))])),
+                State::Note,
+                "20000-22767",
+                "--service-node-port-range=20000-22767",
+            ),
+            (
+                "nodePorts",
+                change(|it| {
+                    it.node_ports = Ok(vec![
+                        ("kas-1".into(), None),
+                        ("kas-2".into(), Some("20000-22767".into())),
+                    ]);
+                }),
+                State::Note,
+                "kas-1: 30000-32767; kas-2: 20000-22767",
+                "give every kube-apiserver",
+            ),
+            (
+                "load balancers",
+                change(|it| it.balancers = Ok(vec![("IPAddressPools (MetalLB)", 2)])),
+                State::Note,
+                "2 IPAddressPools (MetalLB)",
+                "pools import",
             ),
             (
                 "permissions",

@@ -14,13 +14,14 @@ use kube::{Api, Client};
 use svcplane_runtime::api::{Failure, call};
 use svcplane_runtime::leader::{LeaseName, look};
 
-use super::builtin::controllers_flag;
+use super::builtin::flag;
 use super::checks::Facts;
 use crate::breaker::BUILT_IN;
 use crate::controller::Controller;
 use crate::gate::Mode;
 use crate::model::CANARY_LABEL;
 use crate::permissions;
+use crate::pools::import;
 use crate::start::minor;
 
 /// What one answer may take.
@@ -42,20 +43,31 @@ pub async fn gather(client: &Client, lease: &LeaseName) -> Result<Facts, String>
         Some((&lease.namespace, &lease.name)),
         false,
     );
-    let (managers, writes, ranges, missing, mutators, lease, canaries) = tokio::join!(
-        managers(client),
+    let (control_plane, writes, ranges, missing, mutators, balancers, lease, canaries) = tokio::join!(
+        control_plane(client),
         writes(client),
         ranges(client),
         permissions::missing(client, &rights),
         mutators(client),
+        import::present(client),
         look(client, lease, LIMIT),
         canaries(client),
     );
     let because = |failure: Failure| failure.to_string();
+    let control_plane = control_plane.map_err(because);
+    let of_pods = |program: &str, name: &str| {
+        let pods = control_plane.as_ref().map_err(Clone::clone)?;
+        let pods = pods.iter().filter(|(pod, _)| pod.starts_with(program));
+        Ok(pods
+            .map(|(pod, words)| (pod.clone(), flag(words.iter().map(String::as_str), name)))
+            .collect())
+    };
     Ok(Facts {
+        managers: of_pods(BUILT_IN, "--controllers"),
+        node_ports: of_pods("kube-apiserver", "--service-node-port-range"),
+        balancers,
         minor: minor(&version.minor),
         version: version.git_version,
-        managers: managers.map_err(because),
         writes: writes.map_err(because),
         ranges: ranges.map_err(because),
         missing: missing
@@ -67,18 +79,19 @@ pub async fn gather(client: &Client, lease: &LeaseName) -> Result<Facts, String>
     })
 }
 
-async fn managers(client: &Client) -> Result<Vec<(String, String)>, Failure> {
+/// Pods of the control plane, each with its arguments.
+async fn control_plane(client: &Client) -> Result<Vec<(String, Vec<String>)>, Failure> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
     let pods = call(LIMIT, pods.list(&ListParams::default())).await?;
-    let managers = pods.items.into_iter().filter_map(|pod| {
-        let name = pod.metadata.name.filter(|name| name.starts_with(BUILT_IN))?;
+    let found = pods.items.into_iter().filter_map(|pod| {
+        let name = pod.metadata.name.filter(|name| name.starts_with("kube-"))?;
         let containers = pod.spec?.containers;
         let words = containers
-            .iter()
-            .flat_map(|it| it.command.iter().flatten().chain(it.args.iter().flatten()));
-        Some((name, controllers_flag(words.map(String::as_str))))
+            .into_iter()
+            .flat_map(|it| it.command.into_iter().flatten().chain(it.args.into_iter().flatten()));
+        Some((name, words.collect()))
     });
-    Ok(managers.collect())
+    Ok(found.collect())
 }
 
 async fn writes(client: &Client) -> Result<Vec<(String, Duration)>, Failure> {

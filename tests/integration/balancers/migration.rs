@@ -124,6 +124,11 @@ async fn metallbs_pools_and_services_come_over_and_no_address_changes() {
     assert_eq!(before["one"], before["two"]);
     metallb.stop().await.unwrap();
 
+    let preflight = rig.command(&["preflight"], "");
+    assert!(
+        preflight.contains(" IPAddressPools (MetalLB)") && preflight.contains("-> svcplane touches no Service"),
+        "{preflight}"
+    );
     let imported = rig.command(&["pools", "import", "metallb"], "");
     let stored = rig.kubectl(&["get", "ipaddresspools", "-A", "-o", "yaml"], "");
     assert_eq!(rig.command(&["pools", "import", "metallb", "-"], &stored), imported);

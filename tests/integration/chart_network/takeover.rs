@@ -2,17 +2,13 @@
 //! which Endpoints and slices of the guests are others than before.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::coordination::v1::Lease;
 use svcplane_tests::chart::{CHART, NAMESPACE};
-use svcplane_tests::cluster::{CONTROLLERS, ENDPOINT_CONTROLLERS, UNTHROTTLED};
-use svcplane_tests::eventually::eventually_one;
+use svcplane_tests::cluster::ENDPOINT_CONTROLLERS;
 use svcplane_tests::installed::Installed;
 use svcplane_tests::metrics::Metrics;
-use svcplane_tests::{binaries, fetch, lease, private_network, slices};
-use tokio::process::Command;
+use svcplane_tests::{fetch, private_network, ran, slices};
 
 use super::{SOON, versions};
 
@@ -58,7 +54,10 @@ fn the_steps_of_the_readme_touch_nothing() {
         let begun = Instant::now();
         let active = ["--set=mode=active", "--set=takeover.acknowledgeBuiltinsDisabled=true"];
         rig.helm(&[&["upgrade"][..], &chart, &active].concat()).await.unwrap();
-        noted(rig, "svcplane.io/canary-result", "passed ").await;
+        rig.own
+            .lease_is_annotated("svcplane.io/canary-result", "passed ", "")
+            .await
+            .unwrap();
         println!("helm upgrade --wait to active, canary passed: {:?}", begun.elapsed());
         steps.count(rig, "active").await;
         follows(rig, &mut steps, "a Pod flips, active").await;
@@ -69,7 +68,10 @@ fn the_steps_of_the_readme_touch_nothing() {
         let begun = Instant::now();
         let handback = svcplane(rig, &["handback", "--timeout=2m", CANARY]);
         let (back, ()) = tokio::join!(handback, async {
-            noted(rig, "svcplane.io/mode", "observe").await;
+            rig.own
+                .lease_is_annotated("svcplane.io/mode", "observe", "")
+                .await
+                .unwrap();
             built_ins(rig, true).await;
         });
         assert!(
@@ -91,12 +93,8 @@ fn the_steps_of_the_readme_touch_nothing() {
 
 /// Restarts kube-controller-manager, with or without the controllers that svcplane replaces.
 async fn built_ins(rig: &Installed, with: bool) {
-    let controllers = [&CONTROLLERS[..], if with { &ENDPOINT_CONTROLLERS } else { &[] }].concat();
-    rig.cluster.stop_controller_manager().await.unwrap();
-    let started = rig
-        .cluster
-        .start_controller_manager_as("admin", &controllers, &UNTHROTTLED);
-    started.await.unwrap();
+    let controllers = if with { &ENDPOINT_CONTROLLERS[..] } else { &[] };
+    rig.cluster.restart_controller_manager(controllers, &[]).await.unwrap();
 }
 
 async fn rest(rig: &Installed) {
@@ -124,18 +122,6 @@ async fn follows(rig: &Installed, steps: &mut Steps, what: &str) {
     }
     rest(rig).await;
     assert_eq!(steps.changed(rig, what).await, 2, "one Endpoints and one slice: {what}");
-}
-
-/// Waits until an annotation of the Lease begins so.
-async fn noted(rig: &Installed, name: &str, begins: &str) {
-    let found = |lease: Option<&Lease>| {
-        let annotations = lease.and_then(|lease| lease.metadata.annotations.as_ref());
-        let text = annotations.and_then(|all| all.get(name)).ok_or("not noted")?;
-        text.starts_with(begins).then_some(()).ok_or_else(|| text.clone())
-    };
-    eventually_one(name, 2 * SOON, &rig.own.leases(), lease::NAME, found)
-        .await
-        .unwrap();
 }
 
 /// Waits until the leader has seen every Service and would change nothing.
@@ -170,20 +156,10 @@ async fn drift_is_zero(rig: &Installed) {
 }
 
 async fn svcplane(rig: &Installed, arguments: &[&str]) -> (i32, String) {
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command
-        .args(arguments)
-        .arg("--kubeconfig")
-        .arg(rig.cluster.kubeconfig());
-    command.args(["--leader-elect-resource-namespace", NAMESPACE]);
-    command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(3 * SOON, command.output());
-    let output = output.await.expect("it ends by itself").unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (
-        output.status.code().unwrap(),
-        text(&output.stdout) + &text(&output.stderr),
-    )
+    let arguments = [arguments, &["--leader-elect-resource-namespace", NAMESPACE]].concat();
+    let kubeconfig = rig.cluster.kubeconfig();
+    let ran = ran::svcplane(&kubeconfig, &arguments, 3 * SOON).await.unwrap();
+    (ran.code, ran.stdout + &ran.stderr)
 }
 
 /// The guests' Endpoints and slices as they were after the last step.

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use svcplane_tests::cluster::{self, Cluster, Flavour};
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{endpoints, service};
+use svcplane_tests::ran::Ran;
 use svcplane_tests::slices;
 
-use super::run::{Ran, SOON, run, section, web_with_a_pod};
+use super::run::{SOON, run, section, web_with_a_pod};
 
 #[tokio::test]
 async fn missing() {

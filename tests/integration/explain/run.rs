@@ -1,39 +1,21 @@
 //! Runs `svcplane explain` and takes its screen apart.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
-use svcplane_tests::binaries;
 use svcplane_tests::cluster;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{PodBuilder, ServiceBuilder, pod, service};
+use svcplane_tests::ran::{self, Ran};
 use svcplane_tests::slices;
-use tokio::process::Command;
 
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// How it ended.
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
-}
-
 pub async fn run(kubeconfig: &Path, args: &[&str]) -> Ran {
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command.arg("explain").args(args).env("KUBECONFIG", kubeconfig);
-    command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(SOON, command.output())
+    ran::svcplane(kubeconfig, &[&["explain"], args].concat(), SOON)
         .await
-        .expect("it ends by itself")
-        .unwrap();
-    Ran {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+        .unwrap()
 }
 
 /// The screen of a Service of the shared cluster.

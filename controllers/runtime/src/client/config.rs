@@ -1,10 +1,12 @@
-//! Which cluster: `--kubeconfig`, else the files that `$KUBECONFIG` lists, else the Pod's service account, else `~/.kube/config`.
+//! Which cluster: `--kubeconfig`, else the files that `$KUBECONFIG` lists, else the Pod's service account, else `~/.kube/config`; and which of
+//! their contexts.
 
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use kube::Config;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
@@ -12,6 +14,18 @@ use crate::api::innermost;
 
 /// Where kubectl keeps its configuration, below the home directory.
 const DEFAULT_FILE: &str = ".kube/config";
+
+/// Flags of every command that talks to an apiserver; names and meaning are kubectl's.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ClusterArgs {
+    /// Path of a kubeconfig; without it the files that $KUBECONFIG lists, else the Pod's service account, else ~/.kube/config
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig, instead of its current one; the Pod's service account is then passed over
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
 
 /// Why there is no usable configuration, in one line that says what to set.
 #[derive(Debug)]
@@ -52,33 +66,37 @@ impl fmt::Display for ConfigError {
 impl Error for ConfigError {}
 
 /// Reads the configuration from the first place that has one.
-pub async fn load_config(kubeconfig: Option<&Path>) -> Result<Config, ConfigError> {
+pub async fn load_config(cluster: &ClusterArgs) -> Result<Config, ConfigError> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    find(kubeconfig, &listed, Config::incluster, std::env::home_dir().as_deref()).await
+    find(cluster, &listed, Config::incluster, std::env::home_dir().as_deref()).await
 }
 
 async fn find(
-    flag: Option<&Path>,
+    cluster: &ClusterArgs,
     listed: &OsStr,
     pod: impl FnOnce() -> Result<Config, InClusterError>,
     home: Option<&Path>,
 ) -> Result<Config, ConfigError> {
-    if let Some(path) = flag {
-        return read("--kubeconfig", vec![path.to_path_buf()]).await;
+    let context = cluster.context.as_deref();
+    if let Some(path) = &cluster.kubeconfig {
+        return read("--kubeconfig", vec![path.clone()], context).await;
     }
     let listed: Vec<PathBuf> = std::env::split_paths(listed)
         .filter(|path| !path.as_os_str().is_empty())
         .collect();
     if !listed.is_empty() {
-        return read("KUBECONFIG", listed).await;
+        return read("KUBECONFIG", listed, context).await;
     }
-    let no_pod = match pod() {
-        Ok(config) => return Ok(config),
-        Err(error) => no_pod(&error),
+    let no_pod = match context {
+        Some(_) => "passed over, as it has no contexts".to_owned(),
+        None => match pod() {
+            Ok(config) => return Ok(config),
+            Err(error) => no_pod(&error),
+        },
     };
     let default = home.map(|home| home.join(DEFAULT_FILE));
     let no_file = match default {
-        Some(path) if path.exists() => return read("~/.kube/config", vec![path]).await,
+        Some(path) if path.exists() => return read("~/.kube/config", vec![path], context).await,
         Some(path) => format!("{} does not exist", path.display()),
         None => "no home directory".to_owned(),
     };
@@ -88,10 +106,13 @@ async fn find(
 }
 
 /// Reads files and merges them as kubectl does: what stands in an earlier one counts, and of several those that are not there are left out.
-async fn read(origin: &str, mut paths: Vec<PathBuf>) -> Result<Config, ConfigError> {
-    let bad = |paths: &[PathBuf], error: &(dyn Error + 'static)| {
+async fn read(origin: &str, mut paths: Vec<PathBuf>, context: Option<&str>) -> Result<Config, ConfigError> {
+    let names = |paths: &[PathBuf]| {
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        ConfigError(format!("{origin}: cannot use {}: {}", names.join(", "), words(error)))
+        names.join(", ")
+    };
+    let bad = |paths: &[PathBuf], error: &(dyn Error + 'static)| {
+        ConfigError(format!("{origin}: cannot use {}: {}", names(paths), words(error)))
     };
     if paths.iter().any(|path| path.exists()) {
         paths.retain(|path| path.exists());
@@ -106,7 +127,19 @@ async fn read(origin: &str, mut paths: Vec<PathBuf>) -> Result<Config, ConfigErr
         };
         merged = next.map_err(|error| bad(named, &error))?;
     }
-    Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default())
+    let known = || merged.contexts.iter().map(|context| context.name.as_str());
+    if let Some(wanted) = context.filter(|wanted| !known().any(|name| name == *wanted)) {
+        return Err(ConfigError(format!(
+            "--context={wanted}: {} has no context of this name; it has: {}",
+            names(&paths),
+            known().collect::<Vec<_>>().join(", ")
+        )));
+    }
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
+    Config::from_custom_kubeconfig(merged, &options)
         .await
         .map_err(|error| bad(&paths, &error))
 }
@@ -168,7 +201,11 @@ mod tests {
         pod: fn() -> Result<Config, InClusterError>,
         home: Option<&Path>,
     ) -> Result<String, String> {
-        let found = find(flag, listed, pod, home).await;
+        let cluster = ClusterArgs {
+            kubeconfig: flag.map(Path::to_path_buf),
+            context: None,
+        };
+        let found = find(&cluster, listed, pod, home).await;
         let found = found.map(|config| config.cluster_url.to_string());
         found.map_err(|error| {
             let text = error.to_string();
@@ -256,6 +293,49 @@ mod tests {
             files.0.display()
         );
         assert!(error.starts_with(&start), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_context_is_taken_from_the_files_and_one_that_is_not_there_is_told_with_those_that_are() {
+        let files = Files::new("context");
+        let one = |name: &str, server: &str| {
+            json!({
+                "contexts": [{"name": name, "context": {"cluster": name, "user": "u"}}],
+                "clusters": [{"name": name, "cluster": {"server": server}}], "users": [],
+            })
+        };
+        let mut first = one("east", "https://east");
+        first["current-context"] = json!("east");
+        let first = files.file("first", &first.to_string());
+        let second = files.file("second", &one("west", "https://west").to_string());
+        let listed = list(&[&first, &second]);
+        let pod: fn() -> Result<Config, InClusterError> = || Ok(Config::new("https://pod".parse().unwrap()));
+        let of = async |kubeconfig: Option<&Path>, context: &str, listed: &OsStr| {
+            let cluster = ClusterArgs {
+                kubeconfig: kubeconfig.map(Path::to_path_buf),
+                context: Some(context.to_owned()),
+            };
+            let found = find(&cluster, listed, pod, Some(&files.0)).await;
+            found
+                .map(|config| config.cluster_url.to_string())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(None, "west", &listed).await.as_deref(), Ok("https://west/"));
+        assert_eq!(
+            of(Some(&first), "east", OsStr::new("")).await.as_deref(),
+            Ok("https://east/")
+        );
+        let want = format!(
+            "--context=north: {}, {} has no context of this name; it has: east, west",
+            first.display(),
+            second.display()
+        );
+        assert_eq!(of(None, "north", &listed).await, Err(want));
+        // A Pod's service account has no contexts.
+        let error = of(None, "west", OsStr::new("")).await.unwrap_err();
+        assert!(error.contains("in-cluster (passed over"), "{error}");
+        files.file(DEFAULT_FILE, &one("west", "https://home").to_string());
+        assert_eq!(of(None, "west", OsStr::new("")).await.as_deref(), Ok("https://home/"));
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ pub(super) const KIND: Kind = Kind {
     versions: &["v2", "v2alpha1"],
     kind: "CiliumLoadBalancerIPPool",
     plural: "ciliumloadbalancerippools",
+    told: "CiliumLoadBalancerIPPools (Cilium)",
 };
 
 /// What stands for the namespace and the name of a Service among its labels.

@@ -15,6 +15,7 @@ pub(super) const KIND: Kind = Kind {
     versions: &["v1beta1"],
     kind: "IPAddressPool",
     plural: "ipaddresspools",
+    told: "IPAddressPools (MetalLB)",
 };
 
 /// MetalLB asks pools with a `serviceAllocation` first, by priority, then the others. 0 is no priority there, and the last.
