@@ -9,7 +9,7 @@ use super::ask::{Ask, Facts, Outcome, Policy};
 use super::engine::Balancers;
 use super::pool::OnRemoval;
 use super::reason::Reason;
-use super::trouble::{Trouble, foreign, listed, of_both, stand_still, with_held};
+use super::trouble::{Trouble, foreign, joined, listed, of_both, stand_still, with_held};
 use super::wait::Wait;
 use crate::cluster_ips::IpFamily;
 use crate::few::Few;
@@ -114,7 +114,7 @@ impl Balancers {
             None => self.content(facts, addresses),
             Some(first) => {
                 let degraded = ask.policy == Policy::Prefer && only_lacking && !pinned && !addresses.is_empty();
-                let words: Vec<&str> = troubles.iter().map(|trouble| trouble.message.as_str()).collect();
+                let words = joined(troubles.iter().map(|trouble| trouble.message.clone()), "; ");
                 Outcome {
                     satisfied: degraded,
                     reason: if degraded || (got_a_pin && ask.policy != Policy::Require) {
@@ -122,7 +122,7 @@ impl Balancers {
                     } else {
                         first.reason
                     },
-                    message: with_held(&addresses, &words.join("; ")),
+                    message: with_held(&addresses, &words),
                     addresses,
                 }
             }

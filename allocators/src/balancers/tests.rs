@@ -462,6 +462,22 @@ fn pins_may_lie_in_several_pools_and_what_can_be_had_is_given() {
 }
 
 #[test]
+fn a_message_does_not_grow_with_what_is_asked_for() {
+    let mut rig = Rig::new(vec![pool("reed", &["203.0.113.0-203.0.113.255"])]);
+    let pins = |net: &str| (0..200).map(|host| ip(&format!("{net}.{host}"))).collect::<Vec<_>>();
+    let has = rig.set(asking(service("web", 1), |ask| ask.addresses = pins("203.0.113")));
+    assert_eq!((has.addresses.len(), has.reason), (200, Reason::Assigned));
+    assert!(
+        has.message.starts_with("203.0.113.0, ") && has.message.ends_with(", 203.0.113.15, and 184 more"),
+        "{}",
+        has.message
+    );
+    let lacks = rig.set(asking(service("api", 2), |ask| ask.addresses = pins("198.51.100")));
+    assert!(lacks.message.ends_with("; and 184 more"), "{}", lacks.message);
+    assert!(lacks.message.len() < 1000, "{}", lacks.message);
+}
+
+#[test]
 fn pools_serve_by_priority_mode_and_fence() {
     let low = terms(pool("zz", &["203.0.113.10"]), |terms| terms.priority = -1);
     let mut rig = Rig::new(vec![pool("a", &["203.0.113.20-203.0.113.21"]), low.clone()]);

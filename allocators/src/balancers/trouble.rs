@@ -87,7 +87,18 @@ pub(super) fn with_held(addresses: &[IpAddr], why: &str) -> String {
 }
 
 pub(super) fn listed(addresses: &[IpAddr]) -> String {
-    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+    joined(addresses.iter().map(IpAddr::to_string), ", ")
+}
+
+/// A list for people. A Service may ask for thousands of addresses, and a cluster have hundreds of pools: a status must not grow with them.
+pub(super) fn joined(words: impl ExactSizeIterator<Item = String>, separator: &str) -> String {
+    const MOST: usize = 16;
+    let more = words.len().saturating_sub(MOST);
+    let mut words: Vec<String> = words.take(MOST).collect();
+    if more > 0 {
+        words.push(format!("and {more} more"));
+    }
+    words.join(separator)
 }
 
 /// As the API writes it.

@@ -309,17 +309,22 @@ impl Desk {
 
     /// The pools that are for a Service.
     fn admitted(&self, seen: &Seen) -> Few<Arc<str>> {
-        let none = Labels::new();
-        let namespace = &*seen.key.namespace;
-        let of_namespace = self.namespaces.get(namespace).unwrap_or(&none);
+        let is_for = self.judge_of(seen);
+        self.pools()
+            .filter(|served| is_for(served))
+            .map(|served| Arc::clone(&served.pool.terms.name))
+            .collect()
+    }
+
+    /// Says of any pool whether it is for this Service.
+    pub fn judge_of(&self, seen: &Seen) -> impl Fn(&ServedPool) -> bool {
+        static NONE: Labels = Labels::new();
+        let of_namespace = self.namespaces.get(&*seen.key.namespace).unwrap_or(&NONE);
         let labels = seen.labels.iter();
         let labels: Labels = labels
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect();
-        self.pools()
-            .filter(|served| served.admits(&seen.class, namespace, of_namespace, &labels))
-            .map(|served| Arc::clone(&served.pool.terms.name))
-            .collect()
+        move |served| served.admits(&seen.class, &seen.key.namespace, of_namespace, &labels)
     }
 
     /// This replica leads: what is known is complete and fresh.

@@ -281,6 +281,29 @@ async fn pools_that_take_from_others_are_refused_at_admission() {
         "{}",
         said.message()
     );
+    // Whoever it is not for any more keeps what he has, and that is told.
+    for edit in [
+        json!({"mode": "Disabled"}),
+        json!({"selector": {"namespaces": ["other"]}}),
+        json!({"classes": ["other.io/lb"]}),
+    ] {
+        let edit = json!({"spec": edit});
+        let said = rig
+            .send("PATCH", &format!("{pools}/reed?dryRun=All"), Some(&edit))
+            .await;
+        let heron = format!("Service {}/heron, which has 203.0.113.64", rig.namespace.name());
+        assert!(
+            said.warnings.len() == 1 && said.warnings[0].contains(&heron),
+            "{edit}: {:?}",
+            said.warnings
+        );
+        said.accepted().unwrap();
+    }
+    let wider = json!({"spec": {"selector": {"namespaces": [rig.namespace.name(), "other"]}}});
+    let said = rig
+        .send("PATCH", &format!("{pools}/reed?dryRun=All"), Some(&wider))
+        .await;
+    assert!(said.warnings.is_empty(), "{:?}", said.warnings);
     let said = rig.send("DELETE", &format!("{pools}/reed"), None).await;
     assert!(
         said.message().contains("svcplane.io/allow-stranding"),

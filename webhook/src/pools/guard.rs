@@ -7,7 +7,7 @@ use std::sync::Arc;
 use svcplane_allocators::pools::LoadBalancerHoldings;
 use svcplane_allocators::service::ServiceKey;
 
-use super::{FirstLast, LoadBalancerPool, ServedPool, read_load_balancer_pool};
+use super::{FirstLast, LoadBalancerPool, OnRemoval, ServedPool, read_load_balancer_pool};
 use crate::cause::{Cause, MOST_CAUSES, Reason};
 
 /// `"true"` on a pool lets an edit or its deletion leave users without it.
@@ -20,6 +20,24 @@ pub trait PoolUsers: Debug + Send + Sync {
 
     /// The addresses of the pool that Services show and that are not among these; `None`: it is to go.
     fn stranded(&self, pool: &str, holdings: Option<&LoadBalancerHoldings>) -> Vec<(IpAddr, ServiceKey)>;
+
+    /// The Services that the stored pool of this name is for and this one is not, each with an address of the pool that it shows.
+    fn dropped(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)>;
+}
+
+/// What an edit that is in order does to those who have addresses of the pool.
+pub(super) fn remark(users: &dyn PoolUsers, pool: &LoadBalancerPool, served: &ServedPool) -> Option<String> {
+    let dropped = users.dropped(served);
+    let (address, service) = dropped.first()?;
+    let whom = match dropped.len() {
+        1 => format!("Service {service}, which has {address}"),
+        count => format!("{count} Services, among them {service}, which has {address}"),
+    };
+    let then = match pool.spec.on_removal {
+        OnRemoval::Retain => "what they have stays with them, and is given to nobody new",
+        OnRemoval::Reassign => "other addresses are given in their place at once (spec.onRemoval: Reassign)",
+    };
+    Some(format!("spec: the pool is no longer for {whom}: {then}"))
 }
 
 /// What is wrong with a pool that is well-formed.
@@ -92,7 +110,7 @@ fn field_without(pool: &LoadBalancerPool, address: IpAddr) -> &'static str {
 mod tests {
     use serde_json::json;
 
-    use super::super::read_load_balancer_pool;
+    use super::super::{Labels, read_load_balancer_pool};
     use super::*;
 
     /// Pool `sedge` has 203.0.113.70, and `shop/web` has 203.0.113.64 of the pool `reed`.
@@ -117,6 +135,17 @@ mod tests {
                 .then(|| (used, ServiceKey::new("shop", "web")))
                 .into_iter()
                 .collect()
+        }
+
+        fn dropped(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)> {
+            let services = ["web", "api", "mail"].map(|name| ServiceKey::new("shop", name));
+            let count = match &*served.pool.terms.name {
+                _ if served.admits("", "shop", &Labels::new(), &Labels::new()) => 0,
+                "reed" => 3,
+                _ => 1,
+            };
+            let used = "203.0.113.64".parse().unwrap();
+            services.into_iter().take(count).map(|key| (used, key)).collect()
         }
     }
 
@@ -173,6 +202,25 @@ mod tests {
             let cause = stranding(&Cluster, &reed, "reed", Some(&served.pool.holdings)).unwrap();
             assert_eq!(cause.field, field, "{spec}");
         }
+    }
+
+    #[test]
+    fn whoever_a_pool_is_not_for_any_more_is_told_of_with_what_becomes_of_his_address() {
+        let said = |name: &str, namespace: &str, on_removal: &str| {
+            let spec =
+                json!({"ranges": ["203.0.113.64"], "selector": {"namespaces": [namespace]}, "onRemoval": on_removal});
+            let (pool, served) = pool(name, &spec, &json!({}));
+            remark(&Cluster, &pool, &served)
+        };
+        assert_eq!(said("reed", "shop", "Retain"), None);
+        assert_eq!(
+            said("reed", "bank", "Retain").unwrap(),
+            "spec: the pool is no longer for 3 Services, among them shop/web, which has 203.0.113.64: what they have stays with them, and is given to nobody new"
+        );
+        assert_eq!(
+            said("rush", "bank", "Reassign").unwrap(),
+            "spec: the pool is no longer for Service shop/web, which has 203.0.113.64: other addresses are given in their place at once (spec.onRemoval: Reassign)"
+        );
     }
 
     #[test]

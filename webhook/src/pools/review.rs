@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use svcplane_allocators::pools::FieldError;
 
-use super::guard::{PoolUsers, faults, stranding};
+use super::guard::{PoolUsers, faults, remark, stranding};
 use super::selectors::{class_faults, faults as selector_faults};
 use super::{
     ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, PoolSpec, read_cluster_ip_pool, read_load_balancer_pool,
@@ -68,9 +68,20 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         _ => return None,
     };
     if wrong.is_empty() {
-        return Some(Answer::default());
+        return Some(Answer {
+            warnings: users.and_then(|users| remark_on(request, users)).into_iter().collect(),
+            ..Answer::default()
+        });
     }
     Some(Answer::refused(Refusal::invalid(kind, name, &wrong, 0)))
+}
+
+/// What an edit of a LoadBalancerPool does to those who have addresses of it.
+fn remark_on(request: &Request<'_>, users: &dyn PoolUsers) -> Option<String> {
+    let edited = request.operation == "UPDATE" && request.resource.resource == "loadbalancerpools";
+    let pool: LoadBalancerPool = serde_json::from_str(request.object.filter(|_| edited)?.get()).ok()?;
+    let served = read_load_balancer_pool(&pool).ok()?;
+    remark(users, &pool, &served)
 }
 
 /// Of an update, what a pool is does not change: labels, finalizers, owners. One that is being deleted must be able to go, whatever is wrong

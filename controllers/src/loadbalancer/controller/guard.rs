@@ -8,8 +8,9 @@ use svcplane_allocators::interval::Segments;
 use svcplane_allocators::pools::LoadBalancerHoldings;
 use svcplane_allocators::service::ServiceKey;
 use svcplane_allocators::value::Value;
-use svcplane_webhook::pools::PoolUsers;
+use svcplane_webhook::pools::{PoolUsers, ServedPool};
 
+use super::super::desk::Desk;
 use super::LoadBalancers;
 
 impl fmt::Debug for LoadBalancers {
@@ -34,17 +35,33 @@ impl PoolUsers for LoadBalancers {
     fn stranded(&self, pool: &str, holdings: Option<&LoadBalancerHoldings>) -> Vec<(IpAddr, ServiceKey)> {
         let desk = self.desk().lock();
         let keeps = |address: IpAddr| holdings.is_some_and(|holdings| holdings.contains(address));
-        let is_of = |address: IpAddr| {
-            let of = desk.balancers().pool_of(address);
-            of.is_some_and(|of| *of.terms.name == *pool)
-        };
         let shown = desk.services().flat_map(|kept| {
             let shown = kept.seen.shown.keys();
             shown.map(|address| (address, &kept.seen.key))
         });
-        let stranded = shown.filter(|(address, _)| is_of(*address) && !keeps(*address));
+        let stranded = shown.filter(|(address, _)| is_of(&desk, *address, pool) && !keeps(*address));
         stranded.map(|(address, key)| (address, key.clone())).collect()
     }
+
+    fn dropped(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)> {
+        let desk = self.desk().lock();
+        let name = &served.pool.terms.name;
+        let Some(before) = desk.pools().find(|pool| pool.pool.terms.name == *name) else {
+            return Vec::new();
+        };
+        let dropped = desk.services().filter_map(|kept| {
+            let address = kept.seen.shown.keys().find(|address| is_of(&desk, *address, name))?;
+            let is_for = desk.judge_of(&kept.seen);
+            let gives = |pool: &ServedPool| pool.pool.is_enabled() && is_for(pool);
+            (gives(before) && !gives(served)).then(|| (address, kept.seen.key.clone()))
+        });
+        dropped.collect()
+    }
+}
+
+fn is_of(desk: &Desk, address: IpAddr, pool: &str) -> bool {
+    let of = desk.balancers().pool_of(address);
+    of.is_some_and(|of| *of.terms.name == *pool)
 }
 
 /// Some of what both have.
