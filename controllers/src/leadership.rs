@@ -26,20 +26,24 @@ pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec
             let mut index = controller.desk.index.lock();
             (index.start_term(), index.counts())
         };
-        if mode == Mode::Observe {
-            tracing::warn!("leading in observe mode: nothing is written");
-        }
-        tracing::info!(
-            %mode,
-            services = counts.services,
-            pods = counts.pods,
-            endpoints_without_service = counts.endpoints_without_service,
-            "leading"
-        );
-        if mode == Mode::Observe
-            && let Some(summary) = controller.first_look.begin(&keys, counts.services)
-        {
-            tracing::info!("{summary}");
+        if controller.keeps_nothing() {
+            tracing::info!(%mode, endpoints = "left to the cluster's own controllers", "leading");
+        } else {
+            if mode == Mode::Observe {
+                tracing::warn!("leading in observe mode: no Endpoints and no EndpointSlices are written");
+            }
+            tracing::info!(
+                %mode,
+                services = counts.services,
+                pods = counts.pods,
+                endpoints_without_service = counts.endpoints_without_service,
+                "leading"
+            );
+            if mode == Mode::Observe
+                && let Some(summary) = controller.first_look.begin(&keys, counts.services)
+            {
+                tracing::info!("{summary}");
+            }
         }
         for key in &keys {
             controller.queue.add(key, Duration::ZERO);

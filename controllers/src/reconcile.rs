@@ -133,6 +133,11 @@ struct Look {
 }
 
 impl Reconciler {
+    /// None of its controllers runs: only others do, of the webhook or of LoadBalancers.
+    pub fn keeps_nothing(&self) -> bool {
+        self.endpoints.is_none() && self.slices.is_none() && self.mirroring.is_none()
+    }
+
     /// Forgets what syncs have noted: it grows stale while others lead, and to the next term every Service is new.
     pub fn forget(&self) {
         *self.trigger.lock() = TriggerTracker::default();

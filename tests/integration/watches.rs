@@ -275,6 +275,11 @@ async fn only_what_the_controllers_need_is_watched() {
         kinds.sort();
         kinds.dedup();
         assert_eq!(kinds, wanted, "{controllers}");
+        // An observer says what it does not write; who keeps no endpoints at all has nothing to observe.
+        let said = replica.wait_log("leading", SOON).await.unwrap();
+        let observing = "leading in observe mode: no Endpoints and no EndpointSlices are written";
+        let (keeps, told) = (said.get("endpoints").is_none(), replica.log_entries(observing).len());
+        assert_eq!((keeps, told), (!wanted.is_empty(), wanted.len().min(1)), "{said}");
         replica.terminate().await.unwrap();
     }
 }
