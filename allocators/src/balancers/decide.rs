@@ -114,7 +114,7 @@ impl Balancers {
             None => self.content(facts, addresses),
             Some(first) => {
                 let degraded = ask.policy == Policy::Prefer && only_lacking && !pinned && !addresses.is_empty();
-                let words = joined(troubles.iter().map(|trouble| trouble.message.clone()), "; ");
+                let words = joined(troubles.iter().map(|trouble| &trouble.message), "; ");
                 Outcome {
                     satisfied: degraded,
                     reason: if degraded || (got_a_pin && ask.policy != Policy::Require) {

@@ -87,14 +87,14 @@ pub(super) fn with_held(addresses: &[IpAddr], why: &str) -> String {
 }
 
 pub(super) fn listed(addresses: &[IpAddr]) -> String {
-    joined(addresses.iter().map(IpAddr::to_string), ", ")
+    joined(addresses.iter(), ", ")
 }
 
-/// A list for people. A Service may ask for thousands of addresses, and a cluster have hundreds of pools: a status must not grow with them.
-pub(super) fn joined(words: impl ExactSizeIterator<Item = String>, separator: &str) -> String {
+/// A list for people. A Service may ask for thousands of addresses: a status must not grow with them.
+pub(super) fn joined(items: impl ExactSizeIterator<Item: ToString>, separator: &str) -> String {
     const MOST: usize = 16;
-    let more = words.len().saturating_sub(MOST);
-    let mut words: Vec<String> = words.take(MOST).collect();
+    let more = items.len().saturating_sub(MOST);
+    let mut words: Vec<String> = items.take(MOST).map(|item| item.to_string()).collect();
     if more > 0 {
         words.push(format!("and {more} more"));
     }

@@ -111,16 +111,6 @@ impl Cluster {
         self.start_controller_manager_as("admin", controllers, &[]).await
     }
 
-    /// Ends kube-controller-manager if it runs, and starts it as `admin`, unthrottled, with [`CONTROLLERS`], these and further flags.
-    ///
-    /// # Errors
-    /// It does not end, or not become ready.
-    pub async fn restart_controller_manager(&self, besides: &[&str], flags: &[&str]) -> Result<()> {
-        self.stop_controller_manager().await?;
-        let (controllers, flags) = ([&CONTROLLERS[..], besides].concat(), [&UNTHROTTLED[..], flags].concat());
-        self.start_controller_manager_as("admin", &controllers, &flags).await
-    }
-
     /// The same, as this user and with further flags, of which the last one of a name wins.
     ///
     /// # Errors
@@ -150,6 +140,16 @@ impl Cluster {
         .await?;
         self.reservations.lock().push(port);
         Ok(())
+    }
+
+    /// Ends kube-controller-manager if it runs, and starts it as `admin`, unthrottled, with [`CONTROLLERS`], these and further flags.
+    ///
+    /// # Errors
+    /// It does not end, or not become ready.
+    pub async fn restart_controller_manager(&self, besides: &[&str], flags: &[&str]) -> Result<()> {
+        self.stop_controller_manager().await?;
+        let (controllers, flags) = ([&CONTROLLERS[..], besides].concat(), [&UNTHROTTLED[..], flags].concat());
+        self.start_controller_manager_as("admin", &controllers, &flags).await
     }
 
     /// Its certificate is the apiserver's, so any client of this cluster can ask it.

@@ -29,6 +29,7 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         "DELETE" => None,
         _ => return None,
     };
+    let mut warnings = Vec::new();
     let (kind, wrong) = match (&*request.resource.resource, object) {
         ("clusterippools", Some(object)) => (
             "ClusterIPPool",
@@ -47,7 +48,13 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
             wrong(object.get(), |pool: &LoadBalancerPool| {
                 let names = [all(None, &pool.spec.pool), class_faults(&pool.spec.classes)].concat();
                 match (read_load_balancer_pool(pool), users) {
-                    (Ok(served), Some(users)) if names.is_empty() => faults(users, pool, &served),
+                    (Ok(served), Some(users)) if names.is_empty() => {
+                        let faults = faults(users, pool, &served);
+                        if faults.is_empty() && request.operation == "UPDATE" {
+                            warnings.extend(remark(users, pool, &served));
+                        }
+                        faults
+                    }
                     (Ok(_), _) => told(names),
                     (Err(errors), _) => told([errors, names].concat()),
                 }
@@ -69,19 +76,11 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
     };
     if wrong.is_empty() {
         return Some(Answer {
-            warnings: users.and_then(|users| remark_on(request, users)).into_iter().collect(),
+            warnings,
             ..Answer::default()
         });
     }
     Some(Answer::refused(Refusal::invalid(kind, name, &wrong, 0)))
-}
-
-/// What an edit of a LoadBalancerPool does to those who have addresses of it.
-fn remark_on(request: &Request<'_>, users: &dyn PoolUsers) -> Option<String> {
-    let edited = request.operation == "UPDATE" && request.resource.resource == "loadbalancerpools";
-    let pool: LoadBalancerPool = serde_json::from_str(request.object.filter(|_| edited)?.get()).ok()?;
-    let served = read_load_balancer_pool(&pool).ok()?;
-    remark(users, &pool, &served)
 }
 
 /// Of an update, what a pool is does not change: labels, finalizers, owners. One that is being deleted must be able to go, whatever is wrong
@@ -109,7 +108,7 @@ fn all(unreadable: Option<Vec<FieldError>>, spec: &PoolSpec) -> Vec<FieldError> 
 }
 
 /// What is wrong with a pool, or that it is none.
-fn wrong<K: DeserializeOwned>(object: &str, faults: impl Fn(&K) -> Vec<Cause>) -> Vec<Cause> {
+fn wrong<K: DeserializeOwned>(object: &str, faults: impl FnOnce(&K) -> Vec<Cause>) -> Vec<Cause> {
     match serde_json::from_str(object) {
         Ok(pool) => faults(&pool),
         Err(error) => vec![invalid("spec".into(), format!("cannot be read: {error}"))],
