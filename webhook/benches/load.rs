@@ -212,7 +212,10 @@ impl Load {
                         return Ok::<_, Failure>((took, late));
                     };
                     late.push(due.elapsed());
-                    ask(&mut stream, &request).await?;
+                    let last = ask(&mut stream, &request).await?;
+                    if last {
+                        stream = served.connect().await?;
+                    }
                     took.push(due.elapsed());
                 }
             })
@@ -246,7 +249,8 @@ fn pace(first: Instant, pause: Duration, end: Instant) -> mpsc::UnboundedReceive
     told
 }
 
-async fn ask(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> Result<(), Failure> {
+/// Whether the server answers no more on this connection.
+async fn ask(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> Result<bool, Failure> {
     stream.write_all(request).await?;
     let mut buffer = [0; 8192];
     let mut read = 0;
@@ -264,7 +268,7 @@ async fn ask(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> Result<(), Fa
                 .ok_or("no length")?;
             if body.len() == length.parse::<usize>()? {
                 return if body.contains("\"allowed\":true") {
-                    Ok(())
+                    Ok(head.contains("\r\nconnection: close"))
                 } else {
                     Err(text.into())
                 };

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -42,6 +42,10 @@ const BUFFER: usize = 32 * 1024;
 /// How many requests of one HTTP/2 connection are under way at most.
 const MOST_STREAMS: u32 = 128;
 
+/// How many requests an HTTP/1.1 connection answers. A client that holds on to the few connections that it opened first would leave a replica that
+/// came later, or that its balancer chose seldom, without work for as long as they live. Few enough to spread, too many for the handshakes to be felt.
+pub(super) const MOST_REQUESTS: u32 = 250;
+
 /// Serves until the client, the time or `stop` ends it. Sets `asked` at the first review.
 pub(super) async fn serve(
     stream: TcpStream,
@@ -57,12 +61,14 @@ pub(super) async fn serve(
         Ok(Err(error)) => return debug!(%error, "handshake failed"),
         Err(_) => return debug!("handshake took too long"),
     };
+    let requests = AtomicU32::new(0);
     let service = service_fn(|request: Request<Incoming>| {
+        let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
         if request.method() == Method::POST {
             asked.store(true, Ordering::Relaxed);
         }
-        // HTTP/2 has a way of its own to say that, which crosses nothing.
-        let last = stop.is_cancelled() && request.version() < Version::HTTP_2;
+        // HTTP/2 has a way of its own to say that, which crosses nothing; and an apiserver speaks it to loopback alone.
+        let last = (stop.is_cancelled() || number >= MOST_REQUESTS) && request.version() < Version::HTTP_2;
         let answer = router.clone().call(request);
         async move {
             let mut answer = answer.await?;

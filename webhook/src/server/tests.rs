@@ -205,6 +205,20 @@ async fn what_is_no_review_gets_a_clear_answer() {
     assert_eq!(response(&mut stream).await.0, 200);
 }
 
+/// So that a client that keeps its connections comes to every replica.
+#[tokio::test]
+async fn a_connection_ends_with_an_answer_after_many_requests() {
+    let (trusted, certificate) = new_certificate();
+    let server = start(Some(certificate)).await;
+    let mut stream = connect(&server, &trusted, b"http/1.1").await.unwrap();
+    let request = posted("/mutate", &review(&json!({})));
+    for _ in 0..connection::MOST_REQUESTS {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(response(&mut stream).await.0, 200);
+    }
+    assert!(stream.read_u8().await.is_err());
+}
+
 #[tokio::test]
 async fn a_body_that_does_not_come_is_given_up() {
     let (trusted, certificate) = new_certificate();
