@@ -27,7 +27,7 @@ const ALLOWANCE_DISTURBED: Duration = Duration::from_secs(10);
 const REFERENCE_QUIET: Duration = Duration::from_secs(3);
 /// The same if it had to try again: since the last time.
 const REFERENCE_QUIET_AFTER_RETRY: Duration = Duration::from_secs(6);
-/// The reference's time, with its stale caches and its back-off.
+/// The reference's time, with its stale caches and its back-off, since the window or since it was last helped.
 const REFERENCE_BOUND: Duration = Duration::from_secs(45);
 /// Addresses of one subset that are mirrored.
 const MIRRORED: usize = 1000;
@@ -39,7 +39,7 @@ impl Pair {
         } else {
             ALLOWANCE
         };
-        let (ours_due, bound) = (look.applied + allowance, look.applied + REFERENCE_BOUND);
+        let (ours_due, mut bound) = (look.applied + allowance, look.applied + REFERENCE_BOUND);
         let mut quiet = Quiet::begin(&self.ours, &self.theirs).await?;
         let mut tries = (0, look.applied);
         loop {
@@ -71,6 +71,8 @@ impl Pair {
             }
             look.first.get_or_insert_with(|| Said::by(&ours));
             if self.intervene(look, &open).await? {
+                // The reference may have been busy with another Service up to now. Each Service is helped once, so this ends.
+                bound = Instant::now() + REFERENCE_BOUND;
                 quiet = Quiet::begin(&self.ours, &self.theirs).await?;
                 continue;
             }
