@@ -63,12 +63,12 @@ pub(super) async fn serve(
     };
     let requests = AtomicU32::new(0);
     let service = service_fn(|request: Request<Incoming>| {
-        let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let earlier = requests.fetch_add(1, Ordering::Relaxed);
         if request.method() == Method::POST {
             asked.store(true, Ordering::Relaxed);
         }
         // HTTP/2 has a way of its own to say that, which crosses nothing; and an apiserver speaks it to loopback alone.
-        let last = (stop.is_cancelled() || number >= MOST_REQUESTS) && request.version() < Version::HTTP_2;
+        let last = (stop.is_cancelled() || earlier >= MOST_REQUESTS - 1) && request.version() < Version::HTTP_2;
         let answer = router.clone().call(request);
         async move {
             let mut answer = answer.await?;
