@@ -46,8 +46,8 @@ pub enum Cause {
     PlaceholderOwner,
     /// The reference's slices are refused by the apiserver; svcplane's may not list the Pod that is the reason.
     FrozenSlices,
-    /// The reference's mirrored slices deleted, so that it makes them again: with both families in play it uses names of
-    /// slices wrongly.
+    /// The reference told not to mirror and then to, so that it makes its slices again: with both families in play it uses
+    /// names of slices wrongly.
     MixedMirror,
     /// The same: an edit of mirrored slices that the reference does not look at.
     TamperedMirror,

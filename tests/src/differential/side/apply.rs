@@ -160,13 +160,14 @@ impl Side {
     /// # Errors
     /// The server does not answer.
     pub async fn strip_note(&self, key: &Key) -> Result<String> {
-        self.note_endpoints(key, NOTE, Value::Null).await
+        self.mark_endpoints(key, "annotations", NOTE, Value::Null).await
     }
 
-    /// Sets an annotation of Endpoints, or takes it off.
-    pub async fn note_endpoints(&self, key: &Key, name: &str, value: Value) -> Result<String> {
-        let patch = json!({"metadata": {"annotations": {name: value}}});
-        let patched = self.patch_endpoints(key, patch).await;
+    /// Sets one of the `labels` or `annotations` of Endpoints, or takes it off.
+    pub async fn mark_endpoints(&self, key: &Key, field: &str, name: &str, value: Value) -> Result<String> {
+        let patched = self
+            .patch_endpoints(key, json!({"metadata": {field: {name: value}}}))
+            .await;
         self.own_write(patched)
     }
 

@@ -1,13 +1,17 @@
 //! Operations on slices.
 
+use std::time::Duration;
+
 use anyhow::Result;
+use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::super::model::NOTE;
-use super::super::ops::{Key, SliceTamper};
+use super::super::ops::{Key, SKIP_MIRROR, SliceTamper};
 use super::super::render;
 use super::super::snapshot::{HEADLESS, Manager, SERVICE_NAME, SLICE_MANAGED_BY};
 use super::Side;
@@ -19,6 +23,12 @@ const HOLD: &str = "differential/hold";
 const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
 /// An annotation that is not mirrored.
 const UNMIRRORED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// A controller's time to delete what it has mirrored.
+const UNMIRRORING: Duration = Duration::from_secs(10);
+/// Its cache has seen by then what its apiserver has done.
+const SEEN: Duration = Duration::from_secs(1);
+/// The pause between two looks.
+const POLL: Duration = Duration::from_millis(250);
 
 impl Side {
     /// Does it to the first or last slice that a controller has written for this Service, by family and ports.
@@ -194,29 +204,55 @@ impl Side {
     }
 
     /// Lets the mirroring controller look at Endpoints again, by an annotation that comes and goes and is not mirrored; after
-    /// the slices that it has made of them were deleted if it is to begin `anew`.
+    /// it was told for a while not to mirror them if it is to begin `anew`: it deletes what it has made of them and forgets
+    /// it. A slice that the test deletes while the reference writes it stays in the reference's memory, which then waits for it
+    /// without end ("informer cache is out of date").
     ///
     /// # Errors
     /// The server does not answer.
     pub async fn remirror(&self, key: &Key, anew: bool) -> Result<()> {
-        if anew {
-            let slices: Api<EndpointSlice> = self.api(key)?;
-            let manager = Manager::Mirroring.as_str();
-            let mirrored = format!("{SERVICE_NAME}={},{SLICE_MANAGED_BY}={manager}", key.name);
-            let list = answer(
-                "listing slices",
-                slices.list_metadata(&ListParams::default().labels(&mirrored)),
-            )
-            .await?;
-            for slice in list.map(|list| list.items).unwrap_or_default() {
-                self.delete_slice(&Key::new(key.space, slice.metadata.name.unwrap_or_default()))
-                    .await?;
-            }
+        if anew && let Ok(endpoints) = answer("Endpoints", self.api::<Endpoints>(key)?.get_metadata(&key.name)).await? {
+            let before = endpoints.metadata.labels.and_then(|all| all.get(SKIP_MIRROR).cloned());
+            self.mark_endpoints(key, "labels", SKIP_MIRROR, json!("true")).await?;
+            self.without_mirrored(key).await?;
+            self.mark_endpoints(key, "labels", SKIP_MIRROR, json!(before)).await?;
         }
         for value in [json!("again"), Value::Null] {
-            self.note_endpoints(key, UNMIRRORED, value).await?;
+            self.mark_endpoints(key, "annotations", UNMIRRORED, value).await?;
         }
         Ok(())
+    }
+
+    /// Waits until nothing of these Endpoints is mirrored, and the controller's cache may have seen that: a slice that is gone
+    /// and still in its cache is as good as there to it. What stays too long is deleted.
+    async fn without_mirrored(&self, key: &Key) -> Result<()> {
+        let end = Instant::now() + UNMIRRORING;
+        loop {
+            let left = self.mirrored_of(key).await?;
+            if left.is_empty() {
+                break;
+            }
+            if Instant::now() >= end {
+                for name in left {
+                    self.delete_slice(&Key::new(key.space, name)).await?;
+                }
+                break;
+            }
+            sleep(POLL).await;
+        }
+        sleep(SEEN).await;
+        Ok(())
+    }
+
+    /// The names of the slices that mirror Endpoints.
+    async fn mirrored_of(&self, key: &Key) -> Result<Vec<String>> {
+        let slices: Api<EndpointSlice> = self.api(key)?;
+        let manager = Manager::Mirroring.as_str();
+        let mirrored =
+            ListParams::default().labels(&format!("{SERVICE_NAME}={},{SLICE_MANAGED_BY}={manager}", key.name));
+        let list = answer("listing slices", slices.list_metadata(&mirrored)).await?;
+        let all = list.map(|list| list.items).unwrap_or_default();
+        Ok(all.into_iter().filter_map(|slice| slice.metadata.name).collect())
     }
 }
 
