@@ -115,6 +115,13 @@ impl Effects {
             Some(services)
         });
         effects.flipped = flipped.flatten().filter(|key| !unlike_a_flip.contains(key)).collect();
+        if window.expires_watches() {
+            let back = flips.iter().filter_map(|(pod, ready)| {
+                let status = &world.pods.get(pod)?.status;
+                (status.ready == *ready).then_some((pod.clone(), status.since))
+            });
+            world.missed_flips.extend(back.collect::<Vec<_>>());
+        }
         // A Pod that came after its Node had changed may have been seen before that.
         for op in &window.ops {
             if let Op::PutNode { name, .. } | Op::DeleteNode { name } = op {

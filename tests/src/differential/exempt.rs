@@ -69,6 +69,9 @@ pub enum Cause {
     TriggerAfterRestart,
     /// Trigger time: the reference was frozen, and saw the changes when it could not write them.
     TriggerAfterFreeze,
+    /// Trigger time: a Pod flipped there and back while svcplane's watches had expired, which is no reason to look at its Services; the time
+    /// is news to it when it looks at them next.
+    TriggerOfMissedFlip,
     /// Trigger time: the reference writes Endpoints over capacity at every sync.
     TriggerOverCapacity,
     /// Trigger time: the reference writes at every sync for a Service that carries the controllers' own labels.

@@ -237,6 +237,12 @@ fn trigger_times(key: &Key, ours: &Content, theirs: &Content, facts: &Facts<'_>)
         Verdict::Exempt(Cause::TriggerInBurst)
     } else if facts.retried {
         Verdict::Exempt(Cause::TriggerAfterRetry)
+    } else if ours
+        .trigger
+        .as_ref()
+        .is_some_and(|time| facts.world.times_missed(key).contains(time))
+    {
+        Verdict::Exempt(Cause::TriggerOfMissedFlip)
     } else {
         Verdict::Different("the trigger time differs")
     }

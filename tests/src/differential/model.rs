@@ -67,6 +67,9 @@ pub struct World {
     pub strays: BTreeSet<Key>,
     /// Services that no controller kept when the reference alone was started again, until it has looked at them.
     pub new_to_reference: BTreeSet<Key>,
+    /// Pods whose readiness went there and back when svcplane's watches expired, so that it may have seen none of it, and the time of the
+    /// last transition: it counts as news when svcplane looks at their Services for another reason.
+    pub missed_flips: BTreeMap<Key, u64>,
 }
 
 impl World {
@@ -91,6 +94,7 @@ impl World {
             }
             Op::CreatePod { key, pod, status } => self.create_pod(key, pod, status),
             Op::SetPodStatus { key, status } => {
+                self.missed_flips.remove(key);
                 if let Some(stored) = self.pods.get_mut(key) {
                     stored.status = status.clone();
                 }
@@ -110,6 +114,7 @@ impl World {
                 if *grace > 0 && stored.pod.node.is_some() && !stored.status.is_finished() {
                     stored.terminating = true;
                 } else {
+                    self.missed_flips.remove(key);
                     self.pods.remove(key);
                 }
             }
@@ -148,6 +153,7 @@ impl World {
             }
             Op::Start => {
                 self.new_to_reference.clear();
+                self.missed_flips.clear();
                 self.sweep_loose();
             }
             Op::RestartReference => {

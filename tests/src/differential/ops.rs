@@ -257,6 +257,20 @@ impl Window {
         self.ops.iter().any(disturbs)
     }
 
+    /// Whether svcplane may have missed what came and went.
+    pub fn expires_watches(&self) -> bool {
+        let expires = |op: &Op| {
+            matches!(
+                op,
+                Op::Fault {
+                    fault: Fault::ExpireWatches,
+                    ..
+                }
+            )
+        };
+        self.ops.iter().any(expires)
+    }
+
     /// Whether svcplane was stopped.
     pub fn restarts_svcplane(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Stop { .. }))

@@ -87,13 +87,18 @@ pub fn pod(name: &str, pod: &Pod) -> Value {
     })
 }
 
+/// A time of the stream's clock, in seconds since it began.
+pub fn time(since: u64) -> String {
+    let since = i64::try_from(since).unwrap_or_default();
+    Timestamp::from_second(EPOCH + since).unwrap_or_default().to_string()
+}
+
 /// A merge patch for a Pod's status: lists are replaced as a whole.
 pub fn status(status: &Status) -> Value {
     let ips: Vec<Value> = status.ips.iter().map(|ip| json!({"ip": ip})).collect();
     let conditions = status.ready.map(|ready| {
-        let since = i64::try_from(status.since).unwrap_or_default();
-        let since = Timestamp::from_second(EPOCH + since).unwrap_or_default();
-        json!([{"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": since.to_string()}])
+        let since = time(status.since);
+        json!([{"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": since}])
     });
     json!({"status": {
         "phase": status.phase,

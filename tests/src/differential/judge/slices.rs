@@ -236,9 +236,17 @@ fn same(owned: &Owned, ours: Option<&Sliced>, theirs: Option<&Sliced>, facts: &S
         && ours.is_some_and(|ours| hints::is_outside_zones(facts.world, &ours.content))
     {
         Verdict::Exempt(Cause::TriggerOutsideZones)
+    } else if are_missed(a.difference(&b), &facts.world.times_missed(&owned.key)) {
+        Verdict::Exempt(Cause::TriggerOfMissedFlip)
     } else {
         Verdict::Different("the trigger time of slices differs")
     }
+}
+
+/// Whether all of svcplane's times are of changes that it may have left over.
+fn are_missed<'a>(times: impl Iterator<Item = &'a Option<&'a String>>, missed: &BTreeSet<String>) -> bool {
+    let mut times = times.peekable();
+    times.peek().is_some() && times.all(|time| time.is_some_and(|time| missed.contains(time)))
 }
 
 /// The trigger times of the slices that were written in the window.

@@ -84,6 +84,13 @@ fn listing(ips: &[&str]) -> Content {
     }
 }
 
+fn timed(time: &str) -> Content {
+    Content {
+        trigger: Some(time.into()),
+        ..listing(&["10.0.0.1"])
+    }
+}
+
 /// A Service that exists before the window, and what the window does.
 struct Case {
     world: World,
@@ -370,10 +377,6 @@ fn several_subsets_over_capacity_are_cut_in_any_order_but_from_the_front() {
 #[test]
 fn trigger_times_are_compared_where_they_are_sure() {
     let untimed = listing(&["10.0.0.1"]);
-    let timed = |time: &str| Content {
-        trigger: Some(time.into()),
-        ..listing(&["10.0.0.1"])
-    };
     let (one, other) = (timed("1"), timed("2"));
     let flip = || vec![status_op(false, "Running")];
     let differs = |case: &Case| case.verdict(Some(&one), Some(&other));
@@ -458,4 +461,48 @@ fn trigger_times_are_compared_where_they_are_sure() {
     let mut forgotten = case(Kind::Isolated, service(), flip());
     forgotten.world.new_to_reference.insert(Key::new(0, "s"));
     assert_eq!(differs(&forgotten), Verdict::Exempt(Cause::TriggerAfterRestart));
+}
+
+/// Neither program looks at a Service because of a new transition time alone, and both count it when they look next.
+#[test]
+fn the_time_of_a_flip_that_svcplane_missed_may_be_left_over() {
+    let flip = |ready: bool, since: u64| Op::SetPodStatus {
+        key: Key::new(0, "p"),
+        status: Status {
+            since,
+            ..pod(None, ready, "Running").1
+        },
+    };
+    let expired = Op::Fault {
+        fault: Fault::ExpireWatches,
+        times: 1,
+    };
+    let there_and_back = vec![flip(false, 7_707), expired.clone(), flip(true, 7_731)];
+    let missed = case(Kind::Burst, service(), there_and_back);
+    assert_eq!(
+        missed.world.times_missed(&key()),
+        BTreeSet::from(["2020-01-01T02:08:51Z".to_owned()])
+    );
+    let seen = case(Kind::Burst, service(), vec![flip(false, 7_707), flip(true, 7_731)]);
+    assert!(seen.world.times_missed(&key()).is_empty());
+    let flipped = case(Kind::Burst, service(), vec![expired, flip(false, 7_707)]);
+    assert!(flipped.world.times_missed(&key()).is_empty());
+
+    let mut next = missed;
+    next.window = Window {
+        number: 2,
+        kind: Kind::Isolated,
+        ops: Vec::new(),
+    };
+    let judged = |ours: &str| next.verdict(Some(&timed(ours)), Some(&timed("2020-01-01T02:09:02Z")));
+    assert_eq!(
+        judged("2020-01-01T02:08:51Z"),
+        Verdict::Exempt(Cause::TriggerOfMissedFlip)
+    );
+    assert_eq!(
+        judged("2020-01-01T02:08:27Z"),
+        Verdict::Different("the trigger time differs")
+    );
+    next.world.apply(&flip(false, 7_800));
+    assert!(next.world.times_missed(&key()).is_empty());
 }

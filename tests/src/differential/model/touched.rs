@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::ops::{Key, Labels, Op, Service, SliceTamper, Tamper};
+use super::super::render::time;
 use super::{Stored, World};
 
 impl World {
@@ -28,6 +29,13 @@ impl World {
                 .all(|(label, value)| stored.pod.labels.get(label) == Some(value))
         };
         self.pods.range(range).filter(|(_, stored)| selected(stored)).collect()
+    }
+
+    /// Trigger times that svcplane may have left over for this Service.
+    pub fn times_missed(&self, key: &Key) -> BTreeSet<String> {
+        let pods = self.pods_of(key).into_iter();
+        let missed = pods.filter_map(|(pod, _)| self.missed_flips.get(pod));
+        missed.map(|since| time(*since)).collect()
     }
 
     /// Whether the reference cannot write the Endpoints of this name.
