@@ -39,7 +39,7 @@ pub use self::ask::{Ask, Facts, Outcome, Policy};
 pub use self::book::AddressBook;
 pub use self::engine::Balancers;
 pub use self::part::AddressCounts;
-pub use self::pool::{BalancerPool, IpMode, OnRemoval, Order};
+pub use self::pool::{BalancerPool, IpMode, OnRemoval, Order, Withheld};
 pub use self::reason::{Reason, Wrong};
 pub use self::request::{Products, Request, is_request, read_request};
 pub use self::share::{Consent, Refusal, Share, Terms, Traffic};

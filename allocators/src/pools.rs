@@ -12,7 +12,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::parse::{FieldError, parse_cluster_ip_pool, parse_load_balancer_pool, parse_node_port_pool};
+pub use self::parse::{
+    FieldError, idle_address_exclusions, idle_node_port_exclusions, parse_cluster_ip_pool, parse_load_balancer_pool,
+    parse_node_port_pool,
+};
 pub use self::settle::{Settled, settle};
 pub use self::verdict::PoolVerdict;
 

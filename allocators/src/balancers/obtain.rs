@@ -103,7 +103,7 @@ impl Balancers {
     /// Whether the Service may take this address now.
     pub(super) fn may_take(&self, facts: &Facts, ask: &Ask, address: IpAddr) -> Result<(), Trouble> {
         let Some(pool) = self.books.pool_at(address) else {
-            return Err(Trouble::lasting(Reason::NoPool, format!("{address} lies in no pool")));
+            return Err(self.why_no_pool_has(address));
         };
         let name = &pool.terms.name;
         if !self.is_from(address, &ask.pools) {
@@ -129,6 +129,17 @@ impl Balancers {
                 Trouble::at(address, Reason::AddressTaken, message)
             }
         })
+    }
+
+    fn why_no_pool_has(&self, address: IpAddr) -> Trouble {
+        match self.pools.iter().find_map(|pool| pool.user_of(address)) {
+            Some(user) => Trouble::at(
+                address,
+                Reason::AddressTaken,
+                format!("{address} is taken: {user} uses it"),
+            ),
+            None => Trouble::lasting(Reason::NoPool, format!("{address} lies in no pool")),
+        }
     }
 
     /// Why no pool gives an address of this family.

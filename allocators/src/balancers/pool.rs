@@ -1,7 +1,9 @@
 //! A LoadBalancerPool as the books need it.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::interval::Segments;
 use crate::pools::{ClusterIpHoldings, Mode, PoolTerms};
 
 /// `spec.order`: which free address is given.
@@ -46,6 +48,26 @@ impl IpMode {
     }
 }
 
+/// Addresses that somebody outside the pools uses: a Node, its Pods, ClusterIPs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withheld {
+    /// Who, in words: `Node "a"`.
+    pub by: Arc<str>,
+    /// Which of IPv4.
+    pub ipv4: Segments<Ipv4Addr>,
+    /// Which of IPv6.
+    pub ipv6: Segments<Ipv6Addr>,
+}
+
+impl Withheld {
+    fn has(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => self.ipv4.contains(address),
+            IpAddr::V6(address) => self.ipv6.contains(address),
+        }
+    }
+}
+
 /// A pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerPool {
@@ -53,6 +75,8 @@ pub struct BalancerPool {
     pub terms: Arc<PoolTerms>,
     /// Its addresses of both families.
     pub holdings: ClusterIpHoldings,
+    /// Addresses that it names and does not hold, because others use them.
+    pub withheld: Vec<Withheld>,
     /// Which free one is given.
     pub order: Order,
     /// What becomes of those in use that it has no more.
@@ -65,6 +89,13 @@ impl BalancerPool {
     /// It gives addresses.
     pub fn is_active(&self) -> bool {
         self.terms.mode == Mode::Active
+    }
+
+    /// Who uses this address, if the pool would have it otherwise.
+    pub(super) fn user_of(&self, address: IpAddr) -> Option<&str> {
+        let withheld = self.withheld.iter().filter(|_| self.is_enabled());
+        let user = withheld.clone().find(|withheld| withheld.has(address));
+        user.map(|withheld| &*withheld.by)
     }
 
     /// Its addresses are its own, and those who have one keep it.

@@ -48,6 +48,7 @@ pub(super) fn with_spec(name: &str, spec: &PoolSpec) -> BalancerPool {
             reuse_delay: Duration::ZERO,
         }),
         holdings: parse_load_balancer_pool(spec, FirstLast::Allow).unwrap(),
+        withheld: Vec::new(),
         order: Order::Lowest,
         on_removal: OnRemoval::Retain,
         ip_mode: IpMode::Vip,

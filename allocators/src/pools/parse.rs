@@ -87,6 +87,40 @@ pub fn parse_node_port_pool(spec: &PoolSpec) -> Result<NodePortHoldings, Vec<Fie
     finish(holdings, spec, errors)
 }
 
+/// Entries of `spec.excluded` of a ClusterIPPool or LoadBalancerPool that take nothing out of `spec.ranges`: as a rule a slip
+/// of the pen. Entries that cannot be read are left out.
+pub fn idle_address_exclusions(ranges: &[String], excluded: &[String]) -> Vec<FieldError> {
+    idle_exclusions(ranges, excluded, parse_addresses, Addresses::overlaps)
+}
+
+/// The same of a NodePortPool.
+pub fn idle_node_port_exclusions(ranges: &[String], excluded: &[String]) -> Vec<FieldError> {
+    idle_exclusions(ranges, excluded, parse_ports, |left, right| {
+        left.intersection(*right).is_some()
+    })
+}
+
+fn idle_exclusions<T>(
+    ranges: &[String],
+    excluded: &[String],
+    parse: impl Fn(&str) -> Result<T, String>,
+    overlap: impl Fn(&T, &T) -> bool,
+) -> Vec<FieldError> {
+    let ranges: Vec<T> = ranges.iter().filter_map(|text| parse(text).ok()).collect();
+    let idle = excluded
+        .iter()
+        .enumerate()
+        .filter(|(_, text)| parse(text).is_ok_and(|values| !ranges.iter().any(|range| overlap(range, &values))));
+    idle.map(|(index, text)| {
+        error(
+            format!("spec.excluded[{index}]"),
+            text,
+            "takes nothing out of spec.ranges",
+        )
+    })
+    .collect()
+}
+
 fn finish<T>(holdings: T, spec: &PoolSpec, mut errors: Vec<FieldError>) -> Result<T, Vec<FieldError>> {
     if spec.ranges.is_empty() {
         errors.push(error("spec.ranges", "", "must name at least one value"));
@@ -142,6 +176,14 @@ impl Addresses {
             ("broadcast", v4([255; 4], [255; 4]).is_some()),
         ];
         table.iter().find(|(_, is_some)| *is_some).map(|(what, _)| *what)
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::V4(left), Self::V4(right)) => left.intersection(*right).is_some(),
+            (Self::V6(left), Self::V6(right)) => left.intersection(*right).is_some(),
+            _ => false,
+        }
     }
 
     fn ipv4(&self) -> Option<Interval<Ipv4Addr>> {

@@ -70,6 +70,38 @@ fn a_node_port_pool_is_its_ranges_without_what_is_excluded() {
 }
 
 #[test]
+fn an_exclusion_that_takes_nothing_out_is_odd() {
+    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let fields = |odd: Vec<FieldError>| odd.into_iter().map(|it| it.to_string()).collect::<Vec<_>>();
+    let excluded = [
+        "10.96.4.9",
+        "10.96.5.0/24",
+        "fd00::/120",
+        "10.96.3.0-10.96.4.0",
+        "nonsense",
+        "10.96.3.255",
+    ];
+    assert_eq!(
+        fields(idle_address_exclusions(
+            &owned(&["10.96.4.0/24", "fd00::1:0/112"]),
+            &owned(&excluded)
+        )),
+        [
+            "spec.excluded[1]: \"10.96.5.0/24\" takes nothing out of spec.ranges",
+            "spec.excluded[2]: \"fd00::/120\" takes nothing out of spec.ranges",
+            "spec.excluded[5]: \"10.96.3.255\" takes nothing out of spec.ranges",
+        ]
+    );
+    assert_eq!(
+        fields(idle_node_port_exclusions(
+            &owned(&["30100-30199"]),
+            &owned(&["30199-30300", "30200"])
+        )),
+        ["spec.excluded[1]: \"30200\" takes nothing out of spec.ranges"]
+    );
+}
+
+#[test]
 fn a_load_balancer_pool_has_no_addresses_that_nobody_can_reach() {
     let read = |range: &str| parse_load_balancer_pool(&spec(&[range], &[], &[]), FirstLast::Allow);
     for (range, what) in [

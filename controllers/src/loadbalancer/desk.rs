@@ -257,6 +257,7 @@ impl Desk {
             let overlap = self.neighbours.overlap(&served.pool.holdings);
             pools.push(BalancerPool {
                 holdings: overlap.rest_of(&served.pool.holdings),
+                withheld: overlap.withheld.clone(),
                 ..served.pool.clone()
             });
             overlaps.insert(served.pool.terms.name.to_string(), overlap);

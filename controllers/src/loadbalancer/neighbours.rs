@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use svcplane_allocators::balancers::Withheld;
 use svcplane_allocators::interval::{Interval, Segments};
 use svcplane_allocators::pools::{Holdings, LoadBalancerHoldings};
 use svcplane_allocators::value::Value;
@@ -71,11 +72,6 @@ impl Both {
             ipv6: self.ipv6.intersection(&holdings.ipv6.values),
         }
     }
-
-    fn add(&mut self, other: &Self) {
-        self.ipv4 = self.ipv4.union(&other.ipv4);
-        self.ipv6 = self.ipv6.union(&other.ipv6);
-    }
 }
 
 impl fmt::Display for Both {
@@ -131,7 +127,11 @@ impl Neighbours {
             if words.len() < NAMED {
                 words.push(format!("{both} of {neighbour}"));
             }
-            overlap.taken.add(&both);
+            overlap.withheld.push(Withheld {
+                by: neighbour.to_string().into(),
+                ipv4: both.ipv4,
+                ipv6: both.ipv6,
+            });
         }
         overlap
     }
@@ -144,16 +144,19 @@ pub struct Overlap {
     pub service_cidrs: Vec<String>,
     /// The same of Nodes and their Pods.
     pub nodes: Vec<String>,
-    taken: Both,
+    /// All of it, by who uses it.
+    pub withheld: Vec<Withheld>,
 }
 
 impl Overlap {
     /// What is left of the pool.
     pub fn rest_of(&self, holdings: &LoadBalancerHoldings) -> LoadBalancerHoldings {
-        LoadBalancerHoldings {
-            ipv4: rest(&holdings.ipv4, &self.taken.ipv4),
-            ipv6: rest(&holdings.ipv6, &self.taken.ipv6),
-        }
+        self.withheld
+            .iter()
+            .fold(holdings.clone(), |left, withheld| LoadBalancerHoldings {
+                ipv4: rest(&left.ipv4, &withheld.ipv4),
+                ipv6: rest(&left.ipv6, &withheld.ipv6),
+            })
     }
 }
 
@@ -201,6 +204,11 @@ mod tests {
         assert_eq!(
             overlap.service_cidrs,
             ["203.0.113.64-203.0.113.65 of ServiceCIDR \"extra\""]
+        );
+        let users: Vec<&str> = overlap.withheld.iter().map(|it| &*it.by).collect();
+        assert_eq!(
+            users,
+            ["ServiceCIDR \"extra\"", "Node \"n1\"", "the Pods of Node \"n1\""]
         );
         let rest = overlap.rest_of(&holdings);
         assert_eq!(

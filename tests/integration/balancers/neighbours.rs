@@ -69,7 +69,8 @@ async fn b78_what_nodes_pods_and_cluster_ips_use_is_not_given_and_is_said() {
     rig.becomes("late", "Exhausted", &[]).await;
     rig.service("asking", &json!({"spec": {"loadBalancerIP": "198.51.100.68"}}))
         .await;
-    rig.becomes("asking", "NoPool", &[]).await;
+    let told = rig.becomes("asking", "AddressTaken", &[]).await;
+    assert!(told.contains("198.51.100.68 is taken: Node \"n78\" uses it"), "{told}");
     gone(&rig, &format!("{CIDRS}/extra78")).await;
     rig.becomes("late", "Assigned", &["198.51.100.140"]).await;
     gone(&rig, &format!("{NODES}/n78")).await;

@@ -80,6 +80,28 @@ fn a_bad_pool_may_be_labelled_and_deleted() {
 }
 
 #[test]
+fn an_exclusion_that_takes_nothing_out_of_a_pool_is_told() {
+    for (plural, kind, range, beside) in [
+        ("clusterippools", "ClusterIPPool", "10.96.7.0/24", "10.96.6.0/24"),
+        ("loadbalancerpools", "LoadBalancerPool", "192.0.2.0/24", "192.0.3.1"),
+        ("nodeportpools", "NodePortPool", "30100-30199", "30200"),
+    ] {
+        let object = json!({"apiVersion": "svcplane.io/v1alpha1", "kind": kind, "metadata": {"name": "a"},
+            "spec": {"ranges": [range], "excluded": [range.split(['/', '-']).next(), beside]}});
+        let request = json!({"operation": "CREATE", "name": "a", "object": object,
+            "resource": {"group": "svcplane.io", "version": "v1alpha1", "resource": plural}});
+        let answer = answered(Settings::default(), Endpoint::Validate, &request);
+        assert_eq!(
+            (&answer["allowed"], &answer["warnings"]),
+            (
+                &json!(true),
+                &json!([format!("spec.excluded[1]: {beside:?} takes nothing out of spec.ranges")])
+            )
+        );
+    }
+}
+
+#[test]
 fn what_is_not_judged_is_allowed() {
     let off = Settings {
         early_validation: EarlyValidation::Off,

@@ -154,6 +154,7 @@ pub fn read_load_balancer_pool(pool: &LoadBalancerPool) -> Result<ServedPool, Ve
         pool: BalancerPool {
             terms,
             holdings,
+            withheld: Vec::new(),
             order: match spec.order {
                 Order::Lowest => balancers::Order::Lowest,
                 Order::Highest => balancers::Order::Highest,

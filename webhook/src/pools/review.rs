@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use svcplane_allocators::pools::FieldError;
+use svcplane_allocators::pools::{FieldError, idle_address_exclusions, idle_node_port_exclusions};
 
 use super::guard::{PoolUsers, faults, remark, stranding};
 use super::selectors::{class_faults, faults as selector_faults};
@@ -12,7 +12,7 @@ use super::{
     ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, PoolSpec, read_cluster_ip_pool, read_load_balancer_pool,
     read_node_port_pool,
 };
-use crate::cause::{Cause, Reason, quoted};
+use crate::cause::{Cause, MOST_CAUSES, Reason, quoted};
 use crate::review::{Answer, Refusal, Request};
 
 /// The answer to the creation, change or deletion of a pool; `None` if it is none. `users`: who knows the LoadBalancerPools that there are.
@@ -34,18 +34,21 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         ("clusterippools", Some(object)) => (
             "ClusterIPPool",
             wrong(object.get(), |pool: &ClusterIPPool| {
+                warnings.extend(remarks(&pool.spec.pool, idle_address_exclusions));
                 told(all(read_cluster_ip_pool(pool).err(), &pool.spec.pool))
             }),
         ),
         ("nodeportpools", Some(object)) => (
             "NodePortPool",
             wrong(object.get(), |pool: &NodePortPool| {
+                warnings.extend(remarks(&pool.spec.pool, idle_node_port_exclusions));
                 told(all(read_node_port_pool(pool).err(), &pool.spec.pool))
             }),
         ),
         ("loadbalancerpools", Some(object)) => (
             "LoadBalancerPool",
             wrong(object.get(), |pool: &LoadBalancerPool| {
+                warnings.extend(remarks(&pool.spec.pool, idle_address_exclusions));
                 let names = [all(None, &pool.spec.pool), class_faults(&pool.spec.classes)].concat();
                 match (read_load_balancer_pool(pool), users) {
                     (Ok(served), Some(users)) if names.is_empty() => {
@@ -116,10 +119,16 @@ fn wrong<K: DeserializeOwned>(object: &str, faults: impl FnOnce(&K) -> Vec<Cause
 }
 
 fn told(faults: Vec<FieldError>) -> Vec<Cause> {
-    let faults = faults.into_iter().take(crate::cause::MOST_CAUSES);
+    let faults = faults.into_iter().take(MOST_CAUSES);
     faults
         .map(|fault| invalid(fault.field, format!("{} {}", quoted(&fault.value), fault.message)))
         .collect()
+}
+
+/// What is odd and not wrong.
+fn remarks(spec: &PoolSpec, odd: fn(&[String], &[String]) -> Vec<FieldError>) -> impl Iterator<Item = String> {
+    let odd = odd(&spec.ranges, &spec.excluded).into_iter().take(MOST_CAUSES);
+    odd.map(|it| format!("{}: {} {}", it.field, quoted(&it.value), it.message))
 }
 
 fn invalid(field: String, message: String) -> Cause {
