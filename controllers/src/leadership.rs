@@ -21,33 +21,7 @@ pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec
         }
         // Read before the keys are handed out: a change from now on makes them all due again.
         let mode = controller.desk.gate.mode();
-        controller.queue.open();
-        let (keys, counts) = {
-            let mut index = controller.desk.index.lock();
-            (index.start_term(), index.counts())
-        };
-        if controller.keeps_nothing() {
-            tracing::info!(%mode, endpoints = "left to the cluster's own controllers", "leading");
-        } else {
-            if mode == Mode::Observe {
-                tracing::warn!("leading in observe mode: no Endpoints and no EndpointSlices are written");
-            }
-            tracing::info!(
-                %mode,
-                services = counts.services,
-                pods = counts.pods,
-                endpoints_without_service = counts.endpoints_without_service,
-                "leading"
-            );
-            if mode == Mode::Observe
-                && let Some(summary) = controller.first_look.begin(&keys, counts.services)
-            {
-                tracing::info!("{summary}");
-            }
-        }
-        for key in &keys {
-            controller.queue.add(key, Duration::ZERO);
-        }
+        begin(&controller, mode);
         loop {
             let follows = tokio::select! {
                 term = term.changed() => term.standing == Standing::Follower,
@@ -65,6 +39,37 @@ pub async fn lead(controller: Arc<Reconciler>, mut term: TermHandle, synced: Vec
             }
         }
         controller.first_look.abandon();
+    }
+}
+
+/// Opens the queue with every key, and says in what mode and over how much the term begins.
+fn begin(controller: &Reconciler, mode: Mode) {
+    controller.queue.open();
+    let (keys, counts) = {
+        let mut index = controller.desk.index.lock();
+        (index.start_term(), index.counts())
+    };
+    if controller.keeps_nothing() {
+        tracing::info!(%mode, endpoints = "left to the cluster's own controllers", "leading");
+    } else {
+        if mode == Mode::Observe {
+            tracing::warn!("leading in observe mode: no Endpoints and no EndpointSlices are written");
+        }
+        tracing::info!(
+            %mode,
+            services = counts.services,
+            pods = counts.pods,
+            endpoints_without_service = counts.endpoints_without_service,
+            "leading"
+        );
+        if mode == Mode::Observe
+            && let Some(summary) = controller.first_look.begin(&keys, counts.services)
+        {
+            tracing::info!("{summary}");
+        }
+    }
+    for key in &keys {
+        controller.queue.add(key, Duration::ZERO);
     }
 }
 

@@ -6,8 +6,7 @@ use svcplane_tests::admission::{send, wait_choosing};
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::governed::{Governed, SOON, create, delete, values};
 use svcplane_tests::namespace::TestNamespace;
-use tokio::process::Command;
-use tokio::time::timeout;
+use svcplane_tests::ran;
 
 /// Ranges of the literal addresses that do not lie in the apiserver's own.
 const RANGES: [(&str, &str); 2] = [("ccesvc", "10.106.0.0/16"), ("redis", "10.0.0.0/16")];
@@ -15,15 +14,9 @@ const RANGES: [(&str, &str); 2] = [("ccesvc", "10.106.0.0/16"), ("redis", "10.0.
 /// The Services of all manifests, as kubectl reads them.
 async fn services(cluster: &Cluster) -> Vec<Value> {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
-    let mut kubectl = Command::new(&cluster.tools().kubectl);
-    kubectl.arg("--kubeconfig").arg(cluster.kubeconfig());
-    kubectl.args(["create", "--dry-run=client", "-o=json", "-f", examples]);
-    let output = timeout(SOON, kubectl.kill_on_drop(true).output())
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let objects = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let arguments = ["create", "--dry-run=client", "-o=json", "-f", examples];
+    let printed = ran::kubectl(cluster, &arguments, "", SOON).await.unwrap();
+    let objects = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
     let objects = objects.map(Result::unwrap);
     let mut all: Vec<Value> = objects
         .flat_map(|object| object["items"].as_array().cloned().unwrap_or_else(|| vec![object]))

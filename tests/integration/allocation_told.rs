@@ -1,29 +1,30 @@
 //! What `svcplane explain` and `svcplane pools --from-replicas` tell of values on a real cluster, with the webhook on.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use svcplane_tests::binaries;
 use svcplane_tests::cluster::Flavour;
 use svcplane_tests::eventually::eventually_one;
 use svcplane_tests::governed::{self, Governed, SOON, create, node_port, pool, values};
 use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::ran::{self, Ran};
 
 fn governed() -> &'static Governed {
     governed::shared(Flavour::DualStack)
 }
 
+async fn run(arguments: &[&str]) -> Ran {
+    let kubeconfig = governed().cluster.kubeconfig();
+    ran::svcplane(&kubeconfig, arguments, SOON).await.unwrap()
+}
+
 /// Runs svcplane with these arguments and reads its JSON.
-fn json_of(arguments: &[&str]) -> Value {
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command.args(arguments).args(["-o", "json", "--kubeconfig"]);
-    let output = command.arg(governed().cluster.kubeconfig()).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+async fn json_of(arguments: &[&str]) -> Value {
+    let ran = run(&[arguments, &["-o", "json"]].concat()).await;
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
 /// Place and writer of each value.
-fn origins(namespace: &TestNamespace, name: &str) -> Vec<(String, String)> {
-    let report = json_of(&["explain", &format!("{}/{name}", namespace.name())]);
+async fn origins(namespace: &TestNamespace, name: &str) -> Vec<(String, String)> {
+    let report = json_of(&["explain", &format!("{}/{name}", namespace.name())]).await;
     let values = report["allocation"]["values"]
         .as_array()
         .unwrap_or_else(|| panic!("{report}"));
@@ -48,7 +49,7 @@ async fn where_values_are_from_is_told_as_far_as_it_is_known() {
     let stored = create(&namespace, &node_port("chosen")).await.accepted().unwrap();
     assert!(values(&stored).0[0].starts_with("10.96.77."), "{stored}");
     let nobody = "named in no request: chosen at admission, as by svcplane, or by the apiserver";
-    let chosen = origins(&namespace, "chosen");
+    let chosen = origins(&namespace, "chosen").await;
     assert_eq!(
         chosen[0],
         (
@@ -66,7 +67,7 @@ async fn where_values_are_from_is_told_as_far_as_it_is_known() {
     written["spec"]["clusterIP"] = json!("10.96.78.5");
     written["spec"]["ports"][0]["nodePort"] = json!(30_071);
     create(&namespace, &written).await.accepted().unwrap();
-    let written = origins(&namespace, "written");
+    let written = origins(&namespace, "written").await;
     assert!(
         written[0].0.contains("outside of what governs this Service (front)"),
         "{written:?}"
@@ -77,7 +78,7 @@ async fn where_values_are_from_is_told_as_far_as_it_is_known() {
         "{written:?}"
     );
 
-    let report = json_of(&["explain", &format!("{}/written", namespace.name())]);
+    let report = json_of(&["explain", &format!("{}/written", namespace.name())]).await;
     let pools = report["allocation"]["pools"].as_array().unwrap();
     let said = |name: &str| {
         let mut of_it = pools.iter().filter(|pool| pool["name"] == name);
@@ -116,7 +117,7 @@ async fn replicas_tell_what_they_keep_and_who_does_not_answer_is_named() {
         .unwrap();
     let (one, two) = (address(governed.svcplane.admin_url()), address(second.admin_url()));
     let replicas = format!("--replicas={one},{two},{nobody}");
-    let report = json_of(&["pools", "--from-replicas", &replicas]);
+    let report = json_of(&["pools", "--from-replicas", &replicas]).await;
     let said = |address: &str| {
         let mut all = report["replicas"].as_array().unwrap().iter();
         all.find(|it| it["address"] == address)
@@ -133,10 +134,7 @@ async fn replicas_tell_what_they_keep_and_who_does_not_answer_is_named() {
     assert_eq!((pending(&two, "few"), pending(&two, "30000-32767")), (0, 0), "{report}");
     assert!(said(&nobody.to_string())["error"].is_string(), "{report}");
 
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command.args(["pools", "--from-replicas", &replicas, "--kubeconfig"]);
-    let output = command.arg(governed.cluster.kubeconfig()).output().unwrap();
-    let screen = String::from_utf8(output.stdout).unwrap();
+    let screen = run(&["pools", "--from-replicas", &replicas]).await.stdout;
     let has = |words: &[&str]| screen.lines().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(has(&[&one, "pool few (nodePort): 1 pending"]), "{screen}");
     assert!(has(&[&nobody.to_string(), "did not answer"]), "{screen}");

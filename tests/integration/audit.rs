@@ -1,21 +1,17 @@
 //! `svcplane audit` and `svcplane pools` on a real cluster: faults are planted through the apiserver alone, each is found, none is invented.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::json;
 use svcplane_tests::admission::{install_crds, send};
-use svcplane_tests::binaries;
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::plant::{
     ADDRESSES, SERVICES, audited, create_until_taken, delete, external, node_port, post, service, shop,
 };
+use svcplane_tests::ran;
 
-fn run(cluster: &Cluster, arguments: &[&str]) -> Output {
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command.args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig());
-    command.output().unwrap()
-}
+const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_planted_fault_is_found_and_none_is_invented() {
@@ -25,7 +21,7 @@ async fn every_planted_fault_is_found_and_none_is_invented() {
     shop(&client).await;
     let first = post(&client, SERVICES, &service("first", &json!({}))).await;
     let address = first["spec"]["clusterIP"].as_str().unwrap().to_owned();
-    assert_eq!(audited(&cluster), (BTreeSet::new(), Some(0)));
+    assert_eq!(audited(&cluster).await, (BTreeSet::new(), 0));
 
     // Whoever may delete an IPAddress can give an address twice.
     delete(&client, &format!("{ADDRESSES}/{address}")).await;
@@ -70,30 +66,28 @@ async fn every_planted_fault_is_found_and_none_is_invented() {
     let bare = format!("{ADDRESSES}/{bare}");
     let found = loop {
         delete(&client, &bare).await;
-        let found = audited(&cluster);
+        let found = audited(&cluster).await;
         if send(&client, "GET", &bare, None).await.unwrap().code == 404 {
             break found;
         }
     };
-    assert_eq!(found, (expected, Some(1)));
+    assert_eq!(found, (expected, 1));
 
-    let said = |arguments: &[&str]| {
-        let output = run(&cluster, arguments);
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+    let said = async |arguments: &[&str]| {
+        let ran = ran::svcplane(&cluster.kubeconfig(), arguments, SOON).await;
+        ran.unwrap().succeeded().unwrap()
     };
-    let who = said(&["pools", "--who", "31000"]);
+    let who = said(&["pools", "--who", "31000"]).await;
     assert!(
         who.contains("shop/port-first") && who.contains("shop/port-second"),
         "{who}"
     );
     let skipped = skips["spec"]["clusterIP"].as_str().unwrap();
-    assert_eq!(
-        said(&["pools", "--who", skipped]),
-        format!("{skipped} is used by Service shop/skips\n")
-    );
-    assert_eq!(said(&["pools", "--who", "31011"]), "31011 is free; of pool fence\n");
-    let report = said(&["pools"]);
+    let who = said(&["pools", "--who", skipped]).await;
+    assert_eq!(who, format!("{skipped} is used by Service shop/skips\n"));
+    let who = said(&["pools", "--who", "31011"]).await;
+    assert_eq!(who, "31011 is free; of pool fence\n");
+    let report = said(&["pools"]).await;
     let has = |words: &[&str]| report.lines().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(has(&["30000-32767", "3 of 2768 used"]), "{report}");
     assert!(has(&["fence", "1 of 10 used", "9 free", "enforced"]), "{report}");

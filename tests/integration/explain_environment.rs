@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
@@ -12,12 +13,13 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::Value;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::objects::{ServiceBuilder, service};
-use svcplane_tests::{binaries, cluster};
+use svcplane_tests::{binaries, cluster, ran};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 const SERVICES: usize = 60;
 const SEED: u64 = 1406;
+const SOON: Duration = Duration::from_secs(30);
 
 /// Builds the program around the kubelet's package.
 async fn kubelets_program() -> PathBuf {
@@ -50,18 +52,10 @@ async fn kubelets(services: &[Service]) -> Vec<Vec<String>> {
 }
 
 async fn ours(namespace: &TestNamespace, name: &str) -> Vec<String> {
-    let mut command = Command::new(binaries::svcplane().unwrap());
     let key = format!("{}/{name}", namespace.name());
-    command
-        .args(["explain", &key, "-o", "json"])
-        .env("KUBECONFIG", cluster::shared().kubeconfig());
-    let output = command.output().await.unwrap();
-    assert!(
-        output.status.success(),
-        "{name}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let arguments = ["explain", &key, "-o", "json"];
+    let ran = ran::svcplane(&cluster::shared().kubeconfig(), &arguments, SOON).await;
+    let report: Value = serde_json::from_str(&ran.unwrap().succeeded().unwrap()).unwrap();
     let variables = report["environment"]["variables"].as_array().unwrap().iter();
     let line = |it: &Value| format!("{}={}", it["name"].as_str().unwrap(), it["value"].as_str().unwrap());
     variables.map(line).collect()

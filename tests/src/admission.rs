@@ -14,12 +14,10 @@ use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
-use tokio::process::Command;
-use tokio::time::timeout;
 
-use crate::binaries;
 use crate::cluster::run_directory;
 use crate::eventually::eventually_one;
+use crate::ran;
 use crate::svcplane::{Builder, Svcplane};
 
 /// How long an apiserver may take to learn of a resource or a webhook.
@@ -154,12 +152,10 @@ async fn is_asked(client: &Client, asked: &[&Svcplane]) -> Result<()> {
 /// # Errors
 /// The apiserver does not take it.
 pub async fn install_crds(client: &Client) -> Result<()> {
-    let mut print = Command::new(binaries::svcplane()?);
-    let printed = timeout(DEADLINE, print.arg("crds").kill_on_drop(true).output())
-        .await
-        .context("svcplane crds hangs")??;
-    ensure!(printed.status.success(), "svcplane crds: {}", printed.status);
-    let list: Value = serde_json::from_slice(&printed.stdout).context("svcplane crds")?;
+    let printed = ran::svcplane("/nowhere".as_ref(), &["crds"], DEADLINE)
+        .await?
+        .succeeded();
+    let list: Value = serde_json::from_str(&printed.context("svcplane crds")?).context("svcplane crds")?;
     for item in list["items"].as_array().context("svcplane crds prints no list")? {
         install_crd(client, item).await?;
     }

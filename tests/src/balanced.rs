@@ -1,9 +1,6 @@
 //! Services of type LoadBalancer on a cluster with LoadBalancerPools, and an svcplane behind a fault proxy that serves them. One test at a time
 //! has the cluster, because pools are everybody's.
 
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -20,6 +17,7 @@ use crate::cluster::{self, Cluster};
 use crate::eventually::{eventually_gone, eventually_one};
 use crate::namespace::TestNamespace;
 use crate::proxy::{Match, Record};
+use crate::ran;
 use crate::svcplane::{Builder, Replica, Svcplane};
 
 /// How long a state may take to come.
@@ -125,17 +123,18 @@ impl Balanced {
     ///
     /// # Panics
     /// It fails.
-    pub fn command(&self, args: &[&str], input: &str) -> String {
-        let svcplane = binaries::svcplane().unwrap();
-        run(&svcplane, args, input).unwrap()
+    pub async fn command(&self, args: &[&str], input: &str) -> String {
+        let (svcplane, kubeconfig) = (binaries::svcplane().unwrap(), cluster::shared().kubeconfig());
+        let ran = ran::program(&svcplane, &kubeconfig, args, input, SOON).await;
+        ran.unwrap().succeeded().unwrap()
     }
 
     /// The same for kubectl.
     ///
     /// # Panics
     /// It fails.
-    pub fn kubectl(&self, args: &[&str], input: &str) -> String {
-        run(&cluster::shared().tools().kubectl, args, input).unwrap()
+    pub async fn kubectl(&self, args: &[&str], input: &str) -> String {
+        ran::kubectl(cluster::shared(), args, input, SOON).await.unwrap()
     }
 
     /// Creates a pool.
@@ -315,26 +314,6 @@ async fn clear(cluster: &Cluster) -> Result<()> {
         .accepted()
         .map(drop)
         .map_err(|error| anyhow!("pools stay: {error}"))
-}
-
-fn run(program: &Path, args: &[&str], input: &str) -> Result<String> {
-    let mut command = Command::new(program);
-    command.args(args).env("KUBECONFIG", cluster::shared().kubeconfig());
-    let pipes = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = pipes.spawn()?;
-    // Taken, so that it is closed: what is written is less than a pipe holds.
-    child
-        .stdin
-        .take()
-        .context("no standard input")?
-        .write_all(input.as_bytes())?;
-    let output = child.wait_with_output()?;
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    anyhow::ensure!(output.status.success(), "{args:?}: {}", text(output.stderr));
-    Ok(text(output.stdout))
 }
 
 /// The addresses that a status shows.

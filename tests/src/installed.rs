@@ -2,18 +2,15 @@
 //! an apiserver that asks the webhook at the ClusterIP of its Service, as on a cluster. Nothing of what the chart renders is changed.
 
 use std::net::Ipv4Addr;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
-use tokio::process::Command;
 use tokio::sync::{Mutex, OnceCell};
-use tokio::time::timeout;
 
 use crate::asked::{Asker, failed_open};
 use crate::chart::{CHART, Helm, NAMESPACE};
@@ -23,6 +20,7 @@ use crate::kubelet::is_ready;
 use crate::namespace::{TestNamespace, create_named};
 use crate::process_kubelet::{Place, ProcessKubelet};
 use crate::proxy::FaultProxy;
+use crate::ran;
 
 /// How long kubectl may take.
 const DEADLINE: Duration = Duration::from_secs(180);
@@ -146,29 +144,7 @@ impl Installed {
     /// # Errors
     /// It fails; with what it says.
     pub async fn kubectl(&self, arguments: &[&str], input: &str) -> Result<String> {
-        let mut command = Command::new(&self.cluster.tools().kubectl);
-        command
-            .arg("--kubeconfig")
-            .arg(self.cluster.kubeconfig())
-            .args(arguments);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.kill_on_drop(true).spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            tokio::io::AsyncWriteExt::write_all(&mut stdin, input.as_bytes()).await?;
-        }
-        let output = timeout(DEADLINE, child.wait_with_output()).await??;
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        if !output.status.success() {
-            bail!(
-                "kubectl {arguments:?}: {}{}",
-                text(&output.stdout),
-                text(&output.stderr)
-            );
-        }
-        Ok(text(&output.stdout))
+        ran::kubectl(&self.cluster, arguments, input, DEADLINE).await
     }
 
     /// Asks for Services that svcplane refuses.

@@ -2,15 +2,14 @@
 //! `svcplane audit` finds of them.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::time::Duration;
 
 use kube::Client;
 use serde_json::{Value, json};
 
 use crate::admission::send;
-use crate::binaries;
 use crate::cluster::Cluster;
+use crate::ran;
 
 /// The Services of namespace `shop`.
 pub const SERVICES: &str = "/api/v1/namespaces/shop/services";
@@ -18,6 +17,9 @@ pub const SERVICES: &str = "/api/v1/namespaces/shop/services";
 pub const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
 /// All ServiceCIDRs.
 pub const CIDRS: &str = "/apis/networking.k8s.io/v1/servicecidrs";
+
+/// How long a command may take.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes the namespace.
 pub async fn shop(client: &Client) {
@@ -97,14 +99,13 @@ pub fn external(name: &str, port: u16) -> Value {
 ///
 /// # Panics
 /// It prints no findings.
-pub fn audited(cluster: &Cluster) -> (BTreeSet<(String, String)>, Option<i32>) {
-    let mut command = Command::new(binaries::svcplane().unwrap());
-    command.args(["audit", "-o", "json", "--kubeconfig"]);
-    let output = command.arg(cluster.kubeconfig()).output().unwrap();
-    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+pub async fn audited(cluster: &Cluster) -> (BTreeSet<(String, String)>, i32) {
+    let arguments = ["audit", "-o", "json"];
+    let ran = ran::svcplane(&cluster.kubeconfig(), &arguments, LIMIT).await.unwrap();
+    let findings: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
     let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
     let findings = findings
         .iter()
         .map(|finding| (text(finding, "rule"), text(finding, "object")));
-    (findings.collect(), output.status.code())
+    (findings.collect(), ran.code)
 }

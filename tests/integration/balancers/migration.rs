@@ -124,15 +124,16 @@ async fn metallbs_pools_and_services_come_over_and_no_address_changes() {
     assert_eq!(before["one"], before["two"]);
     metallb.stop().await.unwrap();
 
-    let preflight = rig.command(&["preflight"], "");
+    let preflight = rig.command(&["preflight"], "").await;
     assert!(
         preflight.contains(" IPAddressPools (MetalLB)") && preflight.contains("-> svcplane touches no Service"),
         "{preflight}"
     );
-    let imported = rig.command(&["pools", "import", "metallb"], "");
-    let stored = rig.kubectl(&["get", "ipaddresspools", "-A", "-o", "yaml"], "");
-    assert_eq!(rig.command(&["pools", "import", "metallb", "-"], &stored), imported);
-    rig.kubectl(&["apply", "-f", "-"], &imported);
+    let imported = rig.command(&["pools", "import", "metallb"], "").await;
+    let stored = rig.kubectl(&["get", "ipaddresspools", "-A", "-o", "yaml"], "").await;
+    let read = rig.command(&["pools", "import", "metallb", "-"], &stored).await;
+    assert_eq!(read, imported);
+    rig.kubectl(&["apply", "-f", "-"], &imported).await;
     rig.restart_with(&["--load-balancer-default"]).await.unwrap();
     for (name, addresses) in &before {
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
@@ -182,9 +183,9 @@ async fn metallb_takes_what_is_exported_and_gives_nothing_of_it_itself() {
     rig.at_rest().await;
     let writes = rig.writes().len();
 
-    let exported = rig.command(&["pools", "export", "metallb"], "");
+    let exported = rig.command(&["pools", "export", "metallb"], "").await;
     assert!(exported.contains("# reed has the addresses of six too"), "{exported}");
-    rig.kubectl(&["apply", "-f", "-"], &exported);
+    rig.kubectl(&["apply", "-f", "-"], &exported).await;
     let metallb = MetalLb::start(cluster::shared(), Some(CLASS)).await.unwrap();
     let in_use = [("reed", 3.0), ("sedge", 1.0), ("svcplane-retained", 1.0)];
     let started = tokio::time::Instant::now();
@@ -230,8 +231,8 @@ async fn ciliums_pools_come_over_from_files_and_from_the_cluster() {
         - start: 203.0.113.40\n    stop: 203.0.113.41\n  allowFirstLastIPs: \"No\"\n  serviceSelector:\n    matchLabels:\n      \
         io.kubernetes.service.namespace: NAMESPACE\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n";
     let theirs = theirs.replace("NAMESPACE", rig.namespace.name());
-    let imported = rig.command(&["pools", "import", "cilium", "-"], &theirs);
-    rig.kubectl(&["apply", "-f", "-"], &imported);
+    let imported = rig.command(&["pools", "import", "cilium", "-"], &theirs).await;
+    rig.kubectl(&["apply", "-f", "-"], &imported).await;
     let left = ["203.0.113.33", "203.0.113.34", "203.0.113.40", "203.0.113.41"];
     for (number, address) in left.into_iter().enumerate() {
         let name = format!("s{number}");
@@ -251,14 +252,16 @@ async fn ciliums_pools_come_over_from_files_and_from_the_cluster() {
         "metadata": {"name": "ciliumloadbalancerippools.cilium.io"}, "spec": {"group": "cilium.io", "scope": "Cluster",
             "names": {"kind": "CiliumLoadBalancerIPPool", "plural": "ciliumloadbalancerippools", "singular": "ciliumloadbalancerippool"},
             "versions": [{"name": "v2alpha1", "served": true, "storage": true, "schema": anything}]}});
-    rig.kubectl(&["apply", "-f", "-"], &kind.to_string());
+    rig.kubectl(&["apply", "-f", "-"], &kind.to_string()).await;
     let established = "crd/ciliumloadbalancerippools.cilium.io";
     rig.kubectl(
         &["wait", "--for=condition=Established", "--timeout=60s", established],
         "",
-    );
+    )
+    .await;
     let stored = theirs.replace("cilium.io/v2", "cilium.io/v2alpha1");
     let (pool, _) = stored.split_once("---").unwrap();
-    rig.kubectl(&["apply", "-f", "-"], pool);
-    assert_eq!(rig.command(&["pools", "import", "cilium"], ""), imported);
+    rig.kubectl(&["apply", "-f", "-"], pool).await;
+    let read = rig.command(&["pools", "import", "cilium"], "").await;
+    assert_eq!(read, imported);
 }

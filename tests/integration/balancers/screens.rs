@@ -47,7 +47,7 @@ async fn the_screens_of_the_docs_are_those_of_the_program() {
     let mut text = String::new();
     for name in ["web", "far", "late", "greedy", "dns-again", "torn", "chat"] {
         let key = format!("{}/{name}", rig.namespace.name());
-        let screen = rig.command(&["explain", &key], "");
+        let screen = rig.command(&["explain", &key], "").await;
         let section = screen
             .lines()
             .skip_while(|line| !line.starts_with("LoadBalancer address"));

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
-use tokio::process::Command;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::screen::Screen;
 use crate::admission::{Credentials, address, install_crds, wait_choosing};
@@ -19,6 +18,7 @@ use crate::binaries;
 use crate::cluster::{Cluster, Flavour};
 use crate::eventually::eventually_one;
 use crate::kubelet::StatusKubelet;
+use crate::ran;
 use crate::svcplane::Svcplane;
 
 /// Namespace of svcplane's Lease.
@@ -209,20 +209,11 @@ async fn service_cidrs(client: &Client) -> anyhow::Result<()> {
 async fn apply_examples(cluster: &Cluster) -> anyhow::Result<()> {
     let end = Instant::now() + DEADLINE;
     loop {
-        let mut kubectl = Command::new(&cluster.tools().kubectl);
-        kubectl
-            .arg("--kubeconfig")
-            .arg(cluster.kubeconfig())
-            .args(["apply", "--server-side", "-f"])
-            .arg(Path::new(EXAMPLES));
-        let output = timeout(DEADLINE, kubectl.kill_on_drop(true).output())
-            .await
-            .context("kubectl apply hangs")??;
-        if output.status.success() {
-            return Ok(());
-        }
-        if Instant::now() > end {
-            bail!("kubectl apply: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let apply = ["apply", "--server-side", "-f", EXAMPLES];
+        match ran::kubectl(cluster, &apply, "", DEADLINE).await {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > end => return Err(error),
+            Err(_) => {}
         }
         sleep(Duration::from_millis(300)).await;
     }
