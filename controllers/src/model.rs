@@ -11,7 +11,7 @@ mod pod;
 mod service;
 mod slice;
 
-pub use endpoints::{Address, EndpointPort, EndpointsObject, OwnerReference, Subset, TargetRef};
+pub use endpoints::{Address, EndpointPort, EndpointsObject, OwnerReference, Subset, TargetRef, TargetRest};
 pub use ids::{ObjectKey, Protocol, Revision, Timestamp, Uid, Version};
 pub use interner::Interner;
 pub use labels::Labels;

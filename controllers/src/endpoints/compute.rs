@@ -155,8 +155,7 @@ pub(super) fn pod_address(service: &Service, pod: &Pod, ip: &str, node_name: &Ar
             namespace: Arc::clone(&pod.namespace),
             name: Arc::clone(&pod.name),
             uid: pod.uid.clone(),
-            api_version: Box::default(),
-            field_path: Box::default(),
+            rest: None,
         })),
     }
 }

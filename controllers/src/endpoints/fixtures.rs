@@ -115,8 +115,7 @@ pub fn target(uid: &str) -> TargetRef {
         namespace: "marsh".into(),
         name: uid.trim_start_matches("uid-").into(),
         uid: Uid::parse(uid),
-        api_version: "".into(),
-        field_path: "".into(),
+        rest: None,
     }
 }
 

@@ -138,8 +138,7 @@ impl<'a> Uniform<'a> {
             && target.name == entry.pod.name
             && target.namespace == entry.pod.namespace
             && *target.kind == *POD
-            && target.api_version.is_empty()
-            && target.field_path.is_empty()
+            && target.rest.is_none()
     }
 
     /// The subsets, built.

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use smallvec::SmallVec;
 
 use super::*;
 use crate::model::{Distribution, Labels, Phase, Pod, Protocol, ServicePort, ServiceType, TargetPort, Timestamp};
@@ -58,7 +59,7 @@ fn pod(name: &str, labels: Labels, ready: bool, revision: u64) -> LabelledPod {
         terminating: false,
         ready,
         ready_transition: None,
-        ips: Box::new([]),
+        ips: SmallVec::default(),
         ports: Box::new([]),
     };
     (pod, labels)

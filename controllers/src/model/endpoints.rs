@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use compact_str::CompactString;
+
 use super::{Labels, ObjectKey, Protocol, Revision, Uid, Version};
 
 /// A stored Endpoints object, with all that its PUT must preserve. `managedFields` are not kept: the apiserver keeps its own when a PUT
@@ -97,8 +99,8 @@ impl Subset {
 /// One entry of `addresses` or `notReadyAddresses`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    /// `ip` as text: hand-made objects may hold any spelling.
-    pub ip: Box<str>,
+    /// `ip` as text: hand-made objects may hold any spelling. Up to 24 bytes stand here and nowhere else.
+    pub ip: CompactString,
     /// `hostname`, never empty.
     pub hostname: Option<Box<str>>,
     /// `nodeName`; an explicit empty one is kept apart from an absent one.
@@ -118,10 +120,36 @@ pub struct TargetRef {
     pub name: Arc<str>,
     /// `uid`.
     pub uid: Uid,
-    /// `apiVersion`, empty for what we write.
+    /// What only hand-made ones have.
+    pub rest: Option<Box<TargetRest>>,
+}
+
+/// The fields of a `targetRef` that no controller writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetRest {
+    /// `apiVersion`.
     pub api_version: Box<str>,
-    /// `fieldPath`, empty for what we write.
+    /// `fieldPath`.
     pub field_path: Box<str>,
+}
+
+impl TargetRef {
+    /// `apiVersion`, empty if there is none.
+    pub fn api_version(&self) -> &str {
+        self.rest.as_ref().map_or("", |rest| &rest.api_version)
+    }
+
+    /// `fieldPath`, empty if there is none.
+    pub fn field_path(&self) -> &str {
+        self.rest.as_ref().map_or("", |rest| &rest.field_path)
+    }
+}
+
+impl TargetRest {
+    /// `None` if there is nothing in it, so that equal targets are equal values.
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 /// One entry of a subset's `ports`.

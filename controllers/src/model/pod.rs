@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Labels, Protocol, Revision, Timestamp, Uid};
 
 /// `metadata.name` of a Pod; unique within its namespace.
@@ -36,8 +38,8 @@ pub struct Pod {
     /// `lastTransitionTime` of that condition; `None` = no such condition.
     pub ready_transition: Option<Timestamp>,
     /// `status.podIPs` in stored order, parsed as Go does (leading zeros are decimal, IPv4-mapped IPv6 is IPv4), without those that are
-    /// no address. `status.podIP` alone is not used, as upstream.
-    pub ips: Box<[IpAddr]>,
+    /// no address. `status.podIP` alone is not used, as upstream. Most have one.
+    pub ips: SmallVec<[IpAddr; 1]>,
     /// Named container ports that a Service port may name as its target: those of `spec.containers` in order, then those of
     /// restartable init containers (sidecars). The first match wins.
     pub ports: Box<[ContainerPort]>,

@@ -174,8 +174,8 @@ fn same_address(wire: &WireAddress, known: &Address) -> bool {
                     && wire.name == *known.name
                     && wire.namespace == *known.namespace
                     && wire.kind == *known.kind
-                    && wire.api_version == *known.api_version
-                    && wire.field_path == *known.field_path
+                    && wire.api_version == known.api_version()
+                    && wire.field_path == known.field_path()
             }
             _ => false,
         }

@@ -108,8 +108,8 @@ impl<'a> OutgoingTarget<'a> {
             namespace: &target.namespace,
             name: &target.name,
             uid: &target.uid,
-            api_version: &target.api_version,
-            field_path: &target.field_path,
+            api_version: target.api_version(),
+            field_path: target.field_path(),
         }
     }
 

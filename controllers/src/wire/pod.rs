@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
+use smallvec::SmallVec;
 
 use super::{meta, nullable, parse_ip};
 use crate::model::{ContainerPort, Interner, LabelledPod, Phase, Pod, Protocol};
@@ -105,7 +106,7 @@ impl WirePod {
                 })
             })
             .collect();
-        let ips: Box<[IpAddr]> = status.pod_ips.iter().filter_map(|ip| parse_ip(&ip.ip)).collect();
+        let ips: SmallVec<[IpAddr; 1]> = status.pod_ips.iter().filter_map(|ip| parse_ip(&ip.ip)).collect();
         let pod = Pod {
             namespace: key.namespace,
             name: key.name,

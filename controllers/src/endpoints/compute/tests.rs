@@ -48,10 +48,10 @@ fn which_pods_count() {
             Absent,
             Absent,
         ),
-        ("no address", |pod| pod.ips = Box::new([]), Absent, Absent),
+        ("no address", |pod| pod.ips.clear(), Absent, Absent),
         (
             "no address of the family",
-            |pod| pod.ips = Box::new(["fd5a:77::1".parse().unwrap()]),
+            |pod| pod.ips = ["fd5a:77::1".parse().unwrap()].into(),
             Absent,
             Absent,
         ),
@@ -230,8 +230,7 @@ fn an_address_names_its_pod_and_node() {
             namespace: "marsh".into(),
             name: "dunlin-1".into(),
             uid: listed.uid.clone(),
-            api_version: "".into(),
-            field_path: "".into(),
+            rest: None,
         })),
     };
     assert_eq!(

@@ -142,7 +142,8 @@ fn which_differences_are_a_reason() {
             "targetRef apiVersion",
             |o| {
                 for subset in &mut o.subsets {
-                    subset.addresses[0].target.as_mut().unwrap().api_version = "v1".into();
+                    let rest = &mut subset.addresses[0].target.as_mut().unwrap().rest;
+                    rest.get_or_insert_default().api_version = "v1".into();
                 }
             },
             Some(Reason::Subsets),

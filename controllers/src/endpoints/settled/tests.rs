@@ -1,5 +1,6 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
+use smallvec::SmallVec;
 
 use super::*;
 use crate::endpoints::fixtures::*;
@@ -96,7 +97,7 @@ fn another_service_another_version_or_another_change_is_looked_at() {
         changes(
             &service,
             vec![Arc::new(Pod {
-                ips: Box::default(),
+                ips: SmallVec::default(),
                 ..Pod::clone(&flips[0])
             })],
         ),

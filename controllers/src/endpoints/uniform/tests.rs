@@ -50,7 +50,7 @@ fn disturbed(right: &[Subset], how: usize, any: Vec<Subset>) -> Vec<Subset> {
         }
         10 => {
             for target in first.addresses.iter_mut().filter_map(|address| address.target.as_mut()) {
-                target.field_path = "x".into();
+                target.rest.get_or_insert_default().field_path = "x".into();
             }
         }
         11 => {

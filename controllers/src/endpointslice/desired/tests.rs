@@ -28,7 +28,7 @@ fn which_pods_are_listed() {
         ("not ready", |pod| pod.ready = false, true, true),
         ("being deleted", |pod| pod.terminating = true, true, true),
         ("finished", |pod| pod.phase = Phase::Finished, false, false),
-        ("no address", |pod| pod.ips = Box::default(), false, false),
+        ("no address", |pod| pod.ips.clear(), false, false),
         (
             "the other family only",
             |pod| pod.ips = ["fd00::1".parse().unwrap()].into(),

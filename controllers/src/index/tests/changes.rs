@@ -47,7 +47,7 @@ fn what_has_become_of_pods_is_told_one_by_one_and_of_anything_else_as_such() {
     };
     let moved = |index: &mut Index, web: Labels| {
         let (other, labels) = pod("p", web, true, 10);
-        let ips = Box::new([[10, 0, 0, 1].into()]);
+        let ips = [[10, 0, 0, 1].into()].into();
         index.apply_pod(on_node((Pod { ips, ..other }, labels)));
     };
     let table: [(&str, Change, Told); 15] = [
