@@ -41,7 +41,8 @@ async fn main() -> Result<()> {
     }
 }
 
-/// All controllers: a restart, a leader change and a relist with unchanged inputs. How many writes does the apiserver count?
+/// All controllers: a restart, a leader change and a relist with unchanged inputs. How many writes does the apiserver count? And how soon is a
+/// replica ready?
 async fn restart(load: Load) -> Result<()> {
     let (cluster, proxy) = filled(load).await?;
     let kubeconfig = proxy.kubeconfig(cluster.admin_token())?;
@@ -79,8 +80,13 @@ async fn restart(load: Load) -> Result<()> {
     let second = Svcplane::builder().kubeconfig(&kubeconfig).replica(2).start().await?;
     report("restart", &second, all).await?;
 
+    let started = Instant::now();
     let third = Svcplane::builder().kubeconfig(&kubeconfig).replica(3).start().await?;
     third.wait_ready().await?;
+    println!(
+        "a standby is ready {:.1} s after its start",
+        started.elapsed().as_secs_f64()
+    );
     second.kill9().await?;
     report("leader killed, standby takes over", &third, all).await?;
 
