@@ -135,8 +135,8 @@ pub const ROWS: &[Row] = &[
         change: Change {
             name: "addresses of Nodes are given",
             file: "controllers/src/loadbalancer/neighbours.rs",
-            line: "            overlap.taken.add(&both);",
-            instead: "            overlap.taken.add(&Both::default());",
+            line: "                ipv4: both.ipv4,",
+            instead: "                ipv4: both.ipv4.minus(&both.ipv4),",
         },
     },
     Row {
