@@ -22,6 +22,11 @@ pub use slice::{
     Conditions, Endpoint, Extra, Hints, Manager, OtherEndpoint, PodEndpoint, Slice, SliceContent, SlicePort,
 };
 
+/// What few objects have, out of the way of the others: `None` if there is nothing in it, so that equal objects are equal values.
+pub(crate) fn boxed<T: Default + PartialEq>(rare: T) -> Option<Box<T>> {
+    (rare != T::default()).then(|| Box::new(rare))
+}
+
 /// Collects without spare room. A `collect` that consumes a list of wire types would reuse its buffer, which has room for far more: three
 /// times the size of each entry, and as many more entries as the list grew by.
 pub(crate) fn fitted<T>(entries: impl Iterator<Item = T>) -> Vec<T> {

@@ -152,6 +152,7 @@ async fn is_asked(client: &Client, asked: &[&Svcplane]) -> Result<()> {
 /// # Errors
 /// The apiserver does not take it.
 pub async fn install_crds(client: &Client) -> Result<()> {
+    // It asks no cluster.
     let printed = ran::svcplane("/nowhere".as_ref(), &["crds"], DEADLINE)
         .await?
         .succeeded();

@@ -26,10 +26,11 @@ impl Ran {
     /// What it printed.
     ///
     /// # Errors
-    /// It failed; what it complained of.
+    /// It failed; what it printed and complained of: `kubectl diff` fails with the differences on its standard output.
     pub fn succeeded(self) -> Result<String> {
-        anyhow::ensure!(self.code == 0, "exit code {}: {}", self.code, self.stderr.trim());
-        Ok(self.stdout)
+        let Self { code, stdout, stderr } = self;
+        anyhow::ensure!(code == 0, "exit code {code}: {}", (stdout + &stderr).trim());
+        Ok(stdout)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::endpoints::{Unlisted, hostname, may_be_endpoint, resolve};
 use crate::model::{
-    Conditions, Distribution, Extra, Hints, IpFamily, NodeTable, Phase, Pod, PodEndpoint, Service, SlicePort,
+    Conditions, Distribution, Extra, Hints, IpFamily, NodeTable, Phase, Pod, PodEndpoint, Service, SlicePort, boxed,
 };
 
 /// The ports of one set of slices: what a Pod resolves of its Service's ports, in ascending order.
@@ -77,7 +77,7 @@ impl<'a> Desired<'a> {
             uid: pod.uid.clone(),
             node: pod.node_name.clone(),
             zone,
-            extra: extra.boxed(),
+            extra: boxed(extra),
         };
         Ok((self.group(pod), endpoint))
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::pack::{Batch, Existing, Fate, Packing};
-use crate::model::{Extra, Hints, Node, NodeTable, PodEndpoint};
+use crate::model::{Extra, Hints, Node, NodeTable, PodEndpoint, boxed};
 
 /// By how much a zone may be overloaded.
 const OVERLOAD: f64 = 0.2;
@@ -306,7 +306,7 @@ fn set_hint(endpoint: &mut PodEndpoint, zone: Option<Arc<str>>) {
         },
         ..endpoint.extra.take().map_or_else(Extra::default, |extra| *extra)
     };
-    endpoint.extra = extra.boxed();
+    endpoint.extra = boxed(extra);
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::desired::Group;
 use super::pack::Existing;
-use crate::model::{Endpoint, Extra, Hints, PodEndpoint, PodName, Slice};
+use crate::model::{Endpoint, Extra, Hints, PodEndpoint, PodName, Slice, boxed};
 
 /// What is wanted of the Pods of one Service in the slices of one family.
 #[derive(Debug, Default)]
@@ -165,7 +165,7 @@ fn is_same_but_for_hints(wanted: &PodEndpoint, stored: &PodEndpoint) -> bool {
         ..(**extra).clone()
     };
     let bare = PodEndpoint {
-        extra: bare.boxed(),
+        extra: boxed(bare),
         ..stored.clone()
     };
     *wanted == bare

@@ -145,13 +145,6 @@ impl TargetRef {
     }
 }
 
-impl TargetRest {
-    /// `None` if there is nothing in it, so that equal targets are equal values.
-    pub fn boxed(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
-    }
-}
-
 /// One entry of a subset's `ports`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EndpointPort {

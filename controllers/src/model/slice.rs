@@ -171,13 +171,6 @@ pub struct Extra {
     pub hints: Hints,
 }
 
-impl Extra {
-    /// `None` if there is nothing in it, so that equal endpoints are equal values.
-    pub fn boxed(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
-    }
-}
-
 /// `hints`; absent and empty are one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hints {

@@ -12,7 +12,7 @@ use super::{WireTarget, meta, nullable};
 use crate::endpointslice::{MANAGED_BY_LABEL, SERVICE_NAME_LABEL};
 use crate::model::{
     Conditions, Endpoint, Extra, Hints, Interner, IpFamily, Manager, ObjectKey, OtherEndpoint, PodEndpoint, Protocol,
-    Slice, SliceContent, SlicePort, fitted,
+    Slice, SliceContent, SlicePort, boxed, fitted,
 };
 
 /// An EndpointSlice.
@@ -169,7 +169,7 @@ fn as_pod(endpoint: &WireEndpoint, slice: &ObjectKey, interner: &mut Interner) -
         uid: target.uid.clone(),
         node: endpoint.node_name.as_ref().map(|name| interner.get(name)),
         zone: endpoint.zone.as_ref().map(|name| interner.get(name)),
-        extra: extra.boxed(),
+        extra: boxed(extra),
     })
 }
 

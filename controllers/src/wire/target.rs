@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{meta, nullable};
-use crate::model::{Interner, TargetRef, TargetRest, Uid};
+use crate::model::{Interner, TargetRef, TargetRest, Uid, boxed};
 
 /// All fields but `resourceVersion`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -30,11 +30,10 @@ impl WireTarget {
             namespace: interner.get(&self.namespace),
             name: interner.get(&self.name),
             uid: self.uid,
-            rest: TargetRest {
+            rest: boxed(TargetRest {
                 api_version: self.api_version.into(),
                 field_path: self.field_path.into(),
-            }
-            .boxed(),
+            }),
         }
     }
 }
