@@ -155,12 +155,12 @@ async fn a_reply_that_is_older_than_a_list_does_not_hide_a_deletion() {
         .namespace(rig.namespace.name())
         .name("late")
         .method(Method::POST);
-    let blind = rig.proxy().rule(watch.clone(), Action::DropEvents, Times::Always);
-    let reply = rig.proxy().rule(create.clone(), Action::HoldReply, Times::First(1));
     // The only write until its reply comes: the Pod must be known before it.
     let pod = pod("late-0").label("app", "late").ip("10.201.0.2");
     pod.create(&rig.namespace).await.unwrap();
     rig.namespace.caught_up().await.unwrap();
+    let blind = rig.proxy().rule(watch.clone(), Action::DropEvents, Times::Always);
+    let reply = rig.proxy().rule(create.clone(), Action::HoldReply, Times::First(1));
     let late = service("late").selector("app", "late").port("", 80, 8080);
     late.create(&rig.namespace).await.unwrap();
     let right = ["10.201.0.2 -> :8080/TCP"];
