@@ -15,6 +15,7 @@ use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::metrics::Metrics;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::svcplane::Svcplane;
+use svcplane_tests::usage::cpu_time;
 
 const WRITERS: usize = 32;
 const REPLICAS: [&str; 3] = ["one", "two", "three"];
@@ -48,6 +49,26 @@ impl Pass {
         let (median, late) = (self.time(0.5), self.time(0.99));
         println!("{what}: {rate:.0} creations/s, p50 {median:.1} ms, p99 {late:.1} ms");
     }
+
+    /// What it cost: processor time of apiserver, etcd and all replicas since they had spent `before`, for each creation.
+    fn say_cost(&self, before: [Duration; 3], after: [Duration; 3]) {
+        let each =
+            |(after, before): (Duration, Duration)| (after - before).as_secs_f64() * 1e3 / self.times.len() as f64;
+        let mut costs = after.into_iter().zip(before).map(each);
+        for program in ["apiserver", "etcd", "replicas"] {
+            println!(
+                "  {program}: {:.1} ms of processor time for each",
+                costs.next().unwrap()
+            );
+        }
+    }
+}
+
+/// Processor time so far: of the apiserver, of etcd, of all replicas.
+fn spent(cluster: &Cluster, replicas: &[Svcplane]) -> [Duration; 3] {
+    let of = |pid: u32| cpu_time(pid).unwrap();
+    let ours = replicas.iter().map(|replica| of(replica.pid())).sum();
+    [of(cluster.apiserver_pid().unwrap()), of(cluster.etcd_pid()), ours]
 }
 
 /// Creates dual-stack NodePort Services. `midway` runs when half of them are made.
@@ -119,17 +140,6 @@ async fn a_storm_of_creations_through_three_replicas() {
     let credentials = Credentials::make().unwrap();
     let namespace = async |name: &str| TestNamespace::create_with(cluster.client(), name).await.unwrap();
 
-    let nobody = async || {};
-    let by_itself = allocated_by_the_apiserver(&cluster).await;
-    let off = pass(&namespace("off").await, nobody).await;
-    off.say("without webhook");
-    let all = allocated_by_the_apiserver(&cluster).await - by_itself;
-    assert_eq!(
-        all,
-        off.values.len() as f64,
-        "the apiserver's counters count what it chooses"
-    );
-
     let start = async |(number, name): (usize, &&str)| {
         let builder = Svcplane::builder()
             .cluster(&cluster)
@@ -143,6 +153,20 @@ async fn a_storm_of_creations_through_three_replicas() {
         replica
     };
     let replicas = join_all(REPLICAS.iter().enumerate().map(start)).await;
+    // The replicas are there and follow all of it, so that the difference is the webhook's.
+    let nobody = async || {};
+    let by_itself = allocated_by_the_apiserver(&cluster).await;
+    let before = spent(&cluster, &replicas);
+    let off = pass(&namespace("off").await, nobody).await;
+    off.say("without webhook");
+    off.say_cost(before, spent(&cluster, &replicas));
+    let all = allocated_by_the_apiserver(&cluster).await - by_itself;
+    assert_eq!(
+        all,
+        off.values.len() as f64,
+        "the apiserver's counters count what it chooses"
+    );
+
     let targets = join_all(replicas.iter().map(async |replica| address(replica).await.unwrap())).await;
     let balancer = Balancer::start(targets).await.unwrap();
     let asked: Vec<&Svcplane> = replicas.iter().collect();
@@ -156,8 +180,10 @@ async fn a_storm_of_creations_through_three_replicas() {
 
     let before = join_all(replicas.iter().map(reviews)).await;
     let by_itself = allocated_by_the_apiserver(&cluster).await;
+    let cost = spent(&cluster, &replicas);
     let on = pass(&namespace("on").await, nobody).await;
     on.say("with webhook");
+    on.say_cost(cost, spent(&cluster, &replicas));
     let after = join_all(replicas.iter().map(reviews)).await;
     let shares: Vec<f64> = after
         .iter()
