@@ -52,23 +52,17 @@ impl Pass {
 
     /// What it cost: processor time of apiserver, etcd and all replicas since they had spent `before`, for each creation.
     fn say_cost(&self, before: [Duration; 3], after: [Duration; 3]) {
-        let each =
-            |(after, before): (Duration, Duration)| (after - before).as_secs_f64() * 1e3 / self.times.len() as f64;
-        let mut costs = after.into_iter().zip(before).map(each);
-        for program in ["apiserver", "etcd", "replicas"] {
-            println!(
-                "  {program}: {:.1} ms of processor time for each",
-                costs.next().unwrap()
-            );
-        }
+        let each = |program: usize| (after[program] - before[program]).as_secs_f64() * 1e3 / self.times.len() as f64;
+        let [apiserver, etcd, replicas] = [0, 1, 2].map(each);
+        println!("  processor time of each: apiserver {apiserver:.1} ms, etcd {etcd:.1} ms, replicas {replicas:.1} ms");
     }
 }
 
 /// Processor time so far: of the apiserver, of etcd, of all replicas.
 fn spent(cluster: &Cluster, replicas: &[Svcplane]) -> [Duration; 3] {
-    let of = |pid: u32| cpu_time(pid).unwrap();
-    let ours = replicas.iter().map(|replica| of(replica.pid())).sum();
-    [of(cluster.apiserver_pid().unwrap()), of(cluster.etcd_pid()), ours]
+    let ours = replicas.iter().map(|replica| replica.process().cpu_time().unwrap());
+    let apiserver = cpu_time(cluster.apiserver_pid().unwrap()).unwrap();
+    [apiserver, cluster.etcd().cpu_time().unwrap(), ours.sum()]
 }
 
 /// Creates dual-stack NodePort Services. `midway` runs when half of them are made.
