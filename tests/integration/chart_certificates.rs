@@ -21,6 +21,7 @@ use svcplane_tests::chart::{Helm, Rendered, install};
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::eventually::eventually_one;
 use svcplane_tests::namespace::TestNamespace;
+use svcplane_tests::proxy::{Action, FaultProxy, Match, Times};
 use svcplane_tests::svcplane::{Builder, Svcplane};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -136,6 +137,15 @@ impl Rig {
         .unwrap();
     }
 
+    /// All anew because somebody asks for it (docs/operations.md): the old authority is trusted beside the new one.
+    async fn ask_for_renewal(&self) {
+        let asks = Patch::Merge(json!({"metadata": {"annotations": {"svcplane.io/renew": "now"}}}));
+        self.secrets()
+            .patch(SECRET, &PatchParams::default(), &asks)
+            .await
+            .unwrap();
+    }
+
     fn asker(&self) -> Asker {
         Asker::new(self.cluster.client(), self.namespace.name())
     }
@@ -232,12 +242,7 @@ async fn what_others_do_to_it_is_put_right_and_nobody_is_let_past_for_long() {
     next.wait_leader().await.unwrap();
     next.wait_ready().await.unwrap();
     assert_eq!(rig.secret().await.data, made.data);
-    // All anew because somebody asks for it (docs/operations.md): the old authority is trusted beside the new one.
-    let asks = Patch::Merge(json!({"metadata": {"annotations": {"svcplane.io/renew": "now"}}}));
-    rig.secrets()
-        .patch(SECRET, &PatchParams::default(), &asks)
-        .await
-        .unwrap();
+    rig.ask_for_renewal().await;
     let renewed = |secret: Option<&Secret>| {
         let secret = secret.ok_or("it is gone")?;
         let anew = ["ca.key", "tls.crt"]
@@ -286,14 +291,38 @@ async fn keep_shaking(rig: &Rig, servers: &[String], stop: &AtomicBool) -> Resul
     Ok((count, seen.len()))
 }
 
-/// All there are.
-const STEPS: [&str; 5] = ["new-authority", "publish", "issue", "drop-old", "verify"];
+/// After which steps leaders are killed, in this order. What these two change has to be published next: that is held up, so that the
+/// leader dies between the two.
+const KILLED_AFTER: [(&str, bool); 6] = [
+    ("verify", false),
+    ("new-authority", true),
+    ("publish", false),
+    ("issue", false),
+    ("drop-old", true),
+    ("publish", false),
+];
 
 /// The steps that a keeper has said it did.
 fn steps(keeper: &Svcplane) -> Vec<String> {
     let entries = keeper.log_entries("webhook certificate");
     let step = |entry: &Value| entry["step"].as_str().map(str::to_owned);
     entries.iter().filter_map(step).collect()
+}
+
+/// Waits until it has done `step` after the `first` ones, and returns how many it has done then.
+async fn done(keeper: &Svcplane, first: usize, step: &str) -> Result<usize> {
+    let end = tokio::time::Instant::now() + Duration::from_secs(90);
+    loop {
+        let steps = steps(keeper);
+        if let Some(at) = steps.iter().skip(first).position(|it| it == step) {
+            return Ok(first + at + 1);
+        }
+        anyhow::ensure!(
+            tokio::time::Instant::now() < end,
+            "no {step} after the first {first} of {steps:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]
@@ -309,8 +338,13 @@ async fn rotation_under_load_with_leaders_killed_at_each_step_loses_no_admission
             .arg("--webhook-tls-lifetime=50s")
             .arg("--webhook-tls-authority-lifetime=100s")
     };
-    let mut number = 10;
-    let mut keeper = lives(rig.keeper(number)).start().await.unwrap();
+    let proxy = FaultProxy::start(&rig.cluster).unwrap();
+    let kubeconfig = proxy.kubeconfig(rig.cluster.admin_token()).unwrap();
+    let start = async |number| {
+        let keeper = lives(rig.keeper(number)).kubeconfig(&kubeconfig);
+        keeper.start().await
+    };
+    let mut keeper = start(10).await.unwrap();
     let servers = [
         rig.server(0).start().await.unwrap(),
         rig.server(1).start().await.unwrap(),
@@ -326,31 +360,40 @@ async fn rotation_under_load_with_leaders_killed_at_each_step_loses_no_admission
     rig.asker().wait_answered().await.unwrap();
     let (asker, before) = (rig.asker(), failed_open(&rig.cluster).await.unwrap());
     let stop = AtomicBool::new(false);
-    let drill = async {
-        let mut killed = std::collections::BTreeMap::<String, usize>::new();
-        let end = tokio::time::Instant::now() + Duration::from_secs(150);
-        while killed.len() < STEPS.len() && tokio::time::Instant::now() < end {
-            // Every leader begins with a look at what is served: after that, one is killed once.
-            let looked = |step: &String| step == "verify" && killed.contains_key("verify");
-            if let Some(step) = steps(&keeper).into_iter().find(|step| !looked(step)) {
-                *killed.entry(step).or_default() += 1;
-                keeper.kill9().await?;
-                number += 1;
-                keeper = lives(rig.keeper(number)).start().await?;
+    let kills = async {
+        for (number, (step, unpublished)) in (11..).zip(KILLED_AFTER) {
+            let held = unpublished.then(|| {
+                let publication = Match::writes("mutatingwebhookconfigurations");
+                proxy.rule(publication, Action::Hang, Times::Always)
+            });
+            if step == "new-authority" {
+                rig.ask_for_renewal().await;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            done(&keeper, 0, step).await?;
+            keeper.kill9().await?;
+            if let Some(held) = held {
+                held.remove();
+                anyhow::ensure!(
+                    !steps(&keeper).iter().any(|it| it == "publish"),
+                    "published after {step}"
+                );
+            }
+            keeper = start(number).await?;
         }
-        stop.store(true, Ordering::Relaxed);
-        Ok::<_, anyhow::Error>(killed)
+        // And one rotation that nobody asks for and nobody disturbs.
+        let made = done(&keeper, 0, "new-authority").await?;
+        let published = done(&keeper, made, "publish").await?;
+        done(&keeper, published, "issue").await
     };
-    let (killed, shaken, asked) = tokio::join!(drill, keep_shaking(&rig, &addresses, &stop), asker.keep_asking(&stop));
-    let (killed, (handshakes, certificates), asked) = (killed.unwrap(), shaken.unwrap(), asked.unwrap());
-    println!(
-        "{asked} admissions, {handshakes} handshakes, {certificates} certificates; leaders killed after {killed:?}"
-    );
-    for step in STEPS {
-        assert!(killed.contains_key(step), "{killed:?}");
-    }
+    let drill = async {
+        let drilled = kills.await;
+        stop.store(true, Ordering::Relaxed);
+        drilled
+    };
+    let (drilled, shaken, asked) = tokio::join!(drill, keep_shaking(&rig, &addresses, &stop), asker.keep_asking(&stop));
+    drilled.unwrap();
+    let ((handshakes, certificates), asked) = (shaken.unwrap(), asked.unwrap());
+    println!("{asked} admissions, {handshakes} handshakes, {certificates} certificates");
     assert!(
         certificates >= 3 && handshakes > 300 && asked > 1000,
         "{certificates} {handshakes} {asked}"
