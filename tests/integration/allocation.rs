@@ -303,6 +303,36 @@ async fn a_bad_pool_is_refused_with_its_field() {
     }
 }
 
+/// It may be made before its ServiceCIDR, or with the range of an apiserver that is about to be restarted: a Warning, and its status.
+#[tokio::test]
+async fn a_pool_with_values_of_no_range_is_taken_with_a_warning() {
+    let governed = governed();
+    let table = [
+        (
+            "ClusterIPPool",
+            "10.95.255.0-10.96.0.7",
+            Some("10.95.255.0-10.95.255.255"),
+        ),
+        ("ClusterIPPool", "10.96.0.0/28", None),
+        ("NodePortPool", "32760-39000", Some("32768-39000")),
+        ("NodePortPool", "32760-32767", None),
+    ];
+    for (number, (kind, range, outside)) in table.into_iter().enumerate() {
+        let spec = |mode: &str| json!({"ranges": [range], "selector": {"namespaces": []}, "mode": mode});
+        let said = try_pool(governed, kind, &format!("far{number}"), &spec("Active")).await;
+        let words =
+            |values| format!("spec.ranges: {values} lies in no range of the cluster that is ready, so it is not given");
+        let warnings: Vec<String> = outside.map(words).into_iter().collect();
+        assert_eq!((said.code.as_u16(), &said.warnings), (201, &warnings), "{kind} {range}");
+        let said = try_pool(governed, kind, &format!("off{number}"), &spec("Disabled")).await;
+        assert_eq!(
+            (said.code.as_u16(), &said.warnings),
+            (201, &Vec::new()),
+            "{kind} {range}"
+        );
+    }
+}
+
 /// The README's table, and the page of a replica that serves the webhook.
 #[tokio::test]
 async fn the_readme_lists_the_metrics_of_the_webhook() {

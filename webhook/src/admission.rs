@@ -114,7 +114,7 @@ impl Admission {
     pub fn answer(&self, endpoint: Endpoint, request: &Request<'_>) -> Answer {
         let changes = matches!(&*request.operation, "CREATE" | "UPDATE");
         let Some(object) = request.object.filter(|_| changes && request.is_service()) else {
-            return pools::review(request, self.pool_users.as_deref()).unwrap_or_default();
+            return pools::review(request, self.pool_users.as_deref(), self.ledger.as_ref()).unwrap_or_default();
         };
         let read = Self::read(object, "object").and_then(|new| {
             let old = request.old_object.map(|old| Self::read(old, "oldObject")).transpose()?;

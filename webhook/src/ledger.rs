@@ -486,6 +486,17 @@ impl Ledger {
         mismatch(&self.namespaces, self.node_port_pools.get(pool), of_service)
     }
 
+    /// The first of these addresses that lie in no range that is ready.
+    pub(crate) fn cluster_ips_outside(&self, holdings: &ClusterIpHoldings) -> Option<String> {
+        let ipv4 = self.cluster_ips.ipv4.outside(&holdings.ipv4.values);
+        ipv4.or_else(|| self.cluster_ips.ipv6.outside(&holdings.ipv6.values))
+    }
+
+    /// The first of these nodePorts that lie outside of the range.
+    pub(crate) fn node_ports_outside(&self, holdings: &NodePortHoldings) -> Option<String> {
+        self.node_ports.outside(&holdings.values)
+    }
+
     /// How many ServiceCIDRs the family has.
     pub(crate) fn ranges_of(&self, family: IpFamily, now: Instant) -> usize {
         match family {

@@ -21,10 +21,16 @@ pub(super) fn serves(pools: &[Arc<BalancerPool>], pool: &BalancerPool, facts: &F
     match pool.terms.mode {
         Mode::Disabled => Some(PoolVerdict::Disabled),
         _ if !facts.is_admitted(&pool.terms.name) => Some(PoolVerdict::NotSelected),
-        Mode::Drain => Some(PoolVerdict::Draining),
-        Mode::Active if pool.terms.enforce => None,
-        Mode::Active => enforced(pools, facts).map(|by| PoolVerdict::Overruled(Arc::clone(&by.terms.name))),
+        mode => match enforced(pools, facts) {
+            Some(by) if !pool.terms.enforce => Some(PoolVerdict::Overruled(Arc::clone(&by.terms.name))),
+            _ => (mode == Mode::Drain).then_some(PoolVerdict::Draining),
+        },
     }
+}
+
+/// Whether what the Service has of the pool is rightly its own. One that is being drained gives nothing new, and that is all.
+pub(super) fn is_for(pools: &[Arc<BalancerPool>], pool: &BalancerPool, facts: &Facts) -> bool {
+    matches!(serves(pools, pool, facts), None | Some(PoolVerdict::Draining))
 }
 
 impl<V: Value> AddressBook<V> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::ask::{Ask, Facts, Outcome, Policy};
+use super::choose::is_for;
 use super::engine::Balancers;
 use super::pool::OnRemoval;
 use super::reason::Reason;
@@ -166,7 +167,7 @@ impl Balancers {
 
     pub(super) fn standing(&self, address: IpAddr, facts: &Facts) -> Standing {
         match self.books.pool_at(address) {
-            Some(pool) if pool.is_enabled() && facts.is_admitted(&pool.terms.name) => Standing::Fine,
+            Some(pool) if is_for(&self.pools, pool, facts) => Standing::Fine,
             Some(pool) if pool.on_removal == OnRemoval::Reassign => Standing::Lost,
             None if self.cast_out.contains(&address) => Standing::Lost,
             _ => Standing::Retained,

@@ -324,6 +324,12 @@ impl World {
         }
     }
 
+    /// An enforced pool is for the Service, so it may have nothing else.
+    fn is_fenced(&self, facts: &Facts) -> bool {
+        let mut pools = self.pools.iter();
+        pools.any(|pool| pool.terms.enforce && pool.is_active() && facts.admitted.contains(&pool.terms.name))
+    }
+
     /// A Service that shows this address may keep it.
     fn is_legal(&self, facts: &Facts, address: IpAddr) -> bool {
         let ask = facts.ask.as_ref().unwrap();
@@ -332,7 +338,11 @@ impl World {
         let pool = self.pool_at(address);
         let asked = || ask.pools.is_empty() || pool.is_some_and(|pool| ask.pools.contains(&pool.terms.name));
         let kept = match pool {
-            Some(pool) => facts.admitted.contains(&pool.terms.name) || pool.on_removal == OnRemoval::Retain,
+            Some(pool) => {
+                let is_for =
+                    facts.admitted.contains(&pool.terms.name) && (pool.terms.enforce || !self.is_fenced(facts));
+                is_for || pool.on_removal == OnRemoval::Retain
+            }
             // Whether it was retained or somebody else's doing is not known here.
             None => false,
         };
@@ -478,10 +488,7 @@ impl World {
             if outcome.addresses.iter().any(|it| IpFamily::of(*it) == *family) {
                 continue;
             }
-            let fenced = self
-                .pools
-                .iter()
-                .any(|pool| pool.terms.enforce && pool.is_active() && facts.admitted.contains(&pool.terms.name));
+            let fenced = self.is_fenced(facts);
             for address in (0..16).flat_map(|last| {
                 [
                     ip(&format!("203.0.113.{last}")),

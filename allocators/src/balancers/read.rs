@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::ask::{Facts, Outcome};
+use super::choose::is_for;
 use super::engine::Balancers;
 use super::families::at;
 use super::part::AddressCounts;
@@ -60,6 +61,12 @@ impl Balancers {
     /// The pool that has an address.
     pub fn pool_of(&self, address: IpAddr) -> Option<&Arc<BalancerPool>> {
         self.books.pool_at(address)
+    }
+
+    /// A pool has the address and does not give it to this Service any more.
+    pub fn is_past(&self, address: IpAddr, key: &ServiceKey) -> bool {
+        let pool = self.pool_of(address);
+        pool.is_some_and(|pool| self.facts(key).is_some_and(|facts| !is_for(&self.pools, pool, facts)))
     }
 
     /// How nodes are to treat an address, if a pool has it.

@@ -260,6 +260,34 @@ fn b66_an_edit_of_a_pool_moves_nobody_whom_it_still_covers() {
 }
 
 #[test]
+fn a_fence_that_is_put_up_later_says_so_to_whoever_is_outside_of_it() {
+    for (on_removal, mode, has, reason) in [
+        (OnRemoval::Retain, Mode::Active, "203.0.113.60", Reason::Retained),
+        (OnRemoval::Retain, Mode::Drain, "203.0.113.60", Reason::Retained),
+        (OnRemoval::Reassign, Mode::Active, "203.0.113.50", Reason::Assigned),
+    ] {
+        let mut open = terms(pool("open", &["203.0.113.60"]), |terms| terms.mode = mode);
+        open.on_removal = on_removal;
+        let mut rig = Rig::new(vec![pool("open", &["203.0.113.60"])]);
+        assert_eq!(rig.set(service("s", 1)).addresses, [ip("203.0.113.60")]);
+        let fence = terms(pool("fence", &["203.0.113.50"]), |terms| terms.enforce = true);
+        rig.set_pools(vec![fence, open.clone()]);
+        assert_eq!((rig.has("s"), rig.reason("s")), (vec![has.into()], reason), "{mode:?}");
+        rig.set_pools(vec![open]);
+        let after = if has == "203.0.113.60" {
+            Reason::Assigned
+        } else {
+            Reason::Retained
+        };
+        assert_eq!(
+            (rig.has("s"), rig.reason("s")),
+            (vec![has.into()], after),
+            "the fence is gone"
+        );
+    }
+}
+
+#[test]
 fn b67_a_pool_that_is_gone_gives_nothing_and_takes_nothing() {
     let mut rig = Rig::new(vec![pool("reed", &["203.0.113.64-203.0.113.65"])]);
     rig.set(service("osprey", 1));

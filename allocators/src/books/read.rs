@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::Book;
 use super::state::{Counts, State};
+use crate::interval::Segments;
 use crate::service::{Owner, ServiceKey};
 use crate::value::Value;
 
@@ -190,6 +191,12 @@ impl<V: Value> Book<V> {
             resting: range.breaker.is_open(now),
             rests: range.breaker.trips(),
         })
+    }
+
+    /// The first of these values that lie in no range that is ready.
+    pub fn outside(&self, values: &Segments<V>) -> Option<String> {
+        let outside = values.minus(&self.ready_networks());
+        outside.as_slice().first().map(ToString::to_string)
     }
 
     /// The pools, in the order that they are tried: by priority, then name.

@@ -358,13 +358,10 @@ impl Desk {
     pub fn retained(&self) -> BTreeMap<Arc<str>, u64> {
         let mut retained = BTreeMap::new();
         for (key, outcome) in self.balancers.services() {
-            let facts = self.balancers.facts(key);
-            for address in outcome.iter().flat_map(|outcome| &outcome.addresses) {
-                let pool = self.balancers.pool_of(*address);
-                let name = pool.map(|pool| &pool.terms.name);
-                let is_kept = |name: &&Arc<str>| facts.is_some_and(|facts| !facts.admitted.contains(*name));
-                if let Some(name) = name.filter(is_kept) {
-                    *retained.entry(Arc::clone(name)).or_default() += 1;
+            let addresses = outcome.iter().flat_map(|outcome| &outcome.addresses);
+            for address in addresses.filter(|address| self.balancers.is_past(**address, key)) {
+                if let Some(pool) = self.balancers.pool_of(*address) {
+                    *retained.entry(Arc::clone(&pool.terms.name)).or_default() += 1;
                 }
             }
         }

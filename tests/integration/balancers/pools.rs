@@ -304,6 +304,31 @@ async fn pools_that_take_from_others_are_refused_at_admission() {
         .send("PATCH", &format!("{pools}/reed?dryRun=All"), Some(&wider))
         .await;
     assert!(said.warnings.is_empty(), "{:?}", said.warnings);
+    // A fence around others' users is told of, too; its own edit is not, when it stands already.
+    let fence = |namespace: &str| {
+        json!({"apiVersion": "svcplane.io/v1alpha1", "kind": "LoadBalancerPool", "metadata": {"name": "fence"}, "spec":
+            {"ranges": ["203.0.113.80"], "enforce": true, "selector": {"namespaces": [namespace]}}})
+    };
+    let try_out = format!("{pools}?dryRun=All");
+    let said = rig.send("POST", &try_out, Some(&fence("other"))).await;
+    assert!(said.warnings.is_empty(), "{:?}", said.warnings);
+    let around = fence(rig.namespace.name());
+    let said = rig.send("POST", pools, Some(&around)).await;
+    let told = format!(
+        "spec.enforce: other pools are no longer for Service {}/heron, which has 203.0.113.64: ",
+        rig.namespace.name()
+    );
+    assert!(
+        said.warnings.len() == 1 && said.warnings[0].starts_with(&told),
+        "{:?}",
+        said.warnings
+    );
+    rig.becomes("heron", "Retained", &["203.0.113.64"]).await;
+    let wider = json!({"spec": {"ranges": ["203.0.113.80-203.0.113.81"]}});
+    let said = rig.send("PATCH", &format!("{pools}/fence"), Some(&wider)).await;
+    assert!(said.warnings.is_empty(), "{:?}", said.warnings);
+    rig.delete_pool("fence").await;
+    rig.becomes("heron", "Assigned", &["203.0.113.64"]).await;
     let said = rig.send("DELETE", &format!("{pools}/reed"), None).await;
     assert!(
         said.message().contains("svcplane.io/allow-stranding"),

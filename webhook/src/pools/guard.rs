@@ -23,21 +23,36 @@ pub trait PoolUsers: Debug + Send + Sync {
 
     /// The Services that the stored pool of this name is for and this one is not, each with an address of the pool that it shows.
     fn dropped(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)>;
+
+    /// The Services that this pool, enforced, and not the stored one of its name keeps to its own addresses, each with one of another pool that it
+    /// shows.
+    fn fenced(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)>;
 }
 
 /// What an edit that is in order does to those who have addresses of the pool.
 pub(super) fn remark(users: &dyn PoolUsers, pool: &LoadBalancerPool, served: &ServedPool) -> Option<String> {
-    let dropped = users.dropped(served);
-    let (address, service) = dropped.first()?;
-    let whom = match dropped.len() {
-        1 => format!("Service {service}, which has {address}"),
-        count => format!("{count} Services, among them {service}, which has {address}"),
-    };
+    let whom = listed(&users.dropped(served))?;
     let then = match pool.spec.on_removal {
         OnRemoval::Retain => "what they have stays with them, and is given to nobody new",
         OnRemoval::Reassign => "other addresses are given in their place at once (spec.onRemoval: Reassign)",
     };
     Some(format!("spec: the pool is no longer for {whom}: {then}"))
+}
+
+/// What its enforcement means for those who have addresses of other pools.
+pub(super) fn fence(users: &dyn PoolUsers, served: &ServedPool) -> Option<String> {
+    let whom = listed(&users.fenced(served))?;
+    Some(format!(
+        "spec.enforce: other pools are no longer for {whom}: what they have stays with them, or is replaced at once where that pool says onRemoval: Reassign"
+    ))
+}
+
+fn listed(users: &[(IpAddr, ServiceKey)]) -> Option<String> {
+    let (address, service) = users.first()?;
+    Some(match users.len() {
+        1 => format!("Service {service}, which has {address}"),
+        count => format!("{count} Services, among them {service}, which has {address}"),
+    })
 }
 
 /// What is wrong with a pool that is well-formed.
@@ -147,6 +162,12 @@ mod tests {
             let used = "203.0.113.64".parse().unwrap();
             services.into_iter().take(count).map(|key| (used, key)).collect()
         }
+
+        fn fenced(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)> {
+            let user = ("203.0.113.64".parse().unwrap(), ServiceKey::new("shop", "web"));
+            let count = if served.pool.terms.enforce { 2 } else { 0 };
+            vec![user; count]
+        }
     }
 
     fn pool(name: &str, spec: &serde_json::Value, annotations: &serde_json::Value) -> (LoadBalancerPool, ServedPool) {
@@ -220,6 +241,23 @@ mod tests {
         assert_eq!(
             said("rush", "bank", "Reassign").unwrap(),
             "spec: the pool is no longer for Service shop/web, which has 203.0.113.64: other addresses are given in their place at once (spec.onRemoval: Reassign)"
+        );
+    }
+
+    #[test]
+    fn whoever_a_fence_leaves_with_an_address_of_another_pool_is_told_of() {
+        let said = |enforce: bool| {
+            let (_, served) = pool(
+                "rush",
+                &json!({"ranges": ["203.0.113.80"], "enforce": enforce}),
+                &json!({}),
+            );
+            fence(&Cluster, &served)
+        };
+        assert_eq!(said(false), None);
+        assert_eq!(
+            said(true).unwrap(),
+            "spec.enforce: other pools are no longer for 2 Services, among them shop/web, which has 203.0.113.64: what they have stays with them, or is replaced at once where that pool says onRemoval: Reassign"
         );
     }
 

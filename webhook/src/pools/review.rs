@@ -1,22 +1,26 @@
 //! Bad pools are refused at admission, with the field named. The schema refuses what it can see; this sees the rest.
 
+use std::time::Instant;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use svcplane_allocators::pools::{FieldError, idle_address_exclusions, idle_node_port_exclusions};
+use svcplane_allocators::pools::{FieldError, Mode, idle_address_exclusions, idle_node_port_exclusions};
 
-use super::guard::{PoolUsers, faults, remark, stranding};
+use super::guard::{PoolUsers, faults, fence, remark, stranding};
 use super::selectors::{class_faults, faults as selector_faults};
 use super::{
-    ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, PoolSpec, read_cluster_ip_pool, read_load_balancer_pool,
-    read_node_port_pool,
+    ClusterIPPool, GROUP, LoadBalancerPool, NodePortPool, Pool, PoolSpec, read_cluster_ip_pool,
+    read_load_balancer_pool, read_node_port_pool,
 };
 use crate::cause::{Cause, MOST_CAUSES, Reason, quoted};
+use crate::ledger::{Ledger, SharedLedger};
 use crate::review::{Answer, Refusal, Request};
 
-/// The answer to the creation, change or deletion of a pool; `None` if it is none. `users`: who knows the LoadBalancerPools that there are.
-pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<Answer> {
+/// The answer to the creation, change or deletion of a pool; `None` if it is none. `users`: who knows the LoadBalancerPools that there are,
+/// `ledger`: who knows the ranges of the cluster.
+pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>, ledger: Option<&SharedLedger>) -> Option<Answer> {
     if request.resource.group != GROUP || !request.sub_resource.as_deref().unwrap_or_default().is_empty() {
         return None;
     }
@@ -34,15 +38,19 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
         ("clusterippools", Some(object)) => (
             "ClusterIPPool",
             wrong(object.get(), |pool: &ClusterIPPool| {
+                let read = read_cluster_ip_pool(pool);
                 warnings.extend(remarks(&pool.spec.pool, idle_address_exclusions));
-                told(all(read_cluster_ip_pool(pool).err(), &pool.spec.pool))
+                warnings.extend(outside(ledger, &read, Ledger::cluster_ips_outside));
+                told(all(read.err(), &pool.spec.pool))
             }),
         ),
         ("nodeportpools", Some(object)) => (
             "NodePortPool",
             wrong(object.get(), |pool: &NodePortPool| {
+                let read = read_node_port_pool(pool);
                 warnings.extend(remarks(&pool.spec.pool, idle_node_port_exclusions));
-                told(all(read_node_port_pool(pool).err(), &pool.spec.pool))
+                warnings.extend(outside(ledger, &read, Ledger::node_ports_outside));
+                told(all(read.err(), &pool.spec.pool))
             }),
         ),
         ("loadbalancerpools", Some(object)) => (
@@ -53,8 +61,9 @@ pub fn review(request: &Request<'_>, users: Option<&dyn PoolUsers>) -> Option<An
                 match (read_load_balancer_pool(pool), users) {
                     (Ok(served), Some(users)) if names.is_empty() => {
                         let faults = faults(users, pool, &served);
-                        if faults.is_empty() && request.operation == "UPDATE" {
+                        if faults.is_empty() {
                             warnings.extend(remark(users, pool, &served));
+                            warnings.extend(fence(users, &served));
                         }
                         faults
                     }
@@ -129,6 +138,23 @@ fn told(faults: Vec<FieldError>) -> Vec<Cause> {
 fn remarks(spec: &PoolSpec, odd: fn(&[String], &[String]) -> Vec<FieldError>) -> impl Iterator<Item = String> {
     let odd = odd(&spec.ranges, &spec.excluded).into_iter().take(MOST_CAUSES);
     odd.map(|it| format!("{}: {} {}", it.field, quoted(&it.value), it.message))
+}
+
+/// That a pool has values which nobody can be given here, as its status will say ("OutsideRange").
+fn outside<H>(
+    ledger: Option<&SharedLedger>,
+    read: &Result<Pool<H>, Vec<FieldError>>,
+    find: fn(&Ledger, &H) -> Option<String>,
+) -> Option<String> {
+    let pool = read.as_ref().ok().filter(|pool| pool.terms.mode != Mode::Disabled)?;
+    let ledger = ledger?.lock();
+    if ledger.waits_for(Instant::now()).is_some() {
+        return None;
+    }
+    let values = find(&ledger, &pool.holdings)?;
+    Some(format!(
+        "spec.ranges: {values} lies in no range of the cluster that is ready, so it is not given"
+    ))
 }
 
 fn invalid(field: String, message: String) -> Cause {

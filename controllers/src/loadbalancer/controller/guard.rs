@@ -57,6 +57,24 @@ impl PoolUsers for LoadBalancers {
         });
         dropped.collect()
     }
+
+    fn fenced(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)> {
+        let desk = self.desk().lock();
+        let name = &served.pool.terms.name;
+        let before = desk.pools().find(|pool| pool.pool.terms.name == *name);
+        let encloses = |pool: &ServedPool| pool.pool.terms.enforce && pool.pool.is_active();
+        let is_open = |address: &IpAddr| {
+            let of = desk.balancers().pool_of(*address);
+            of.is_some_and(|of| !of.terms.enforce && of.terms.name != *name)
+        };
+        let fenced = desk.services().filter_map(|kept| {
+            let address = kept.seen.shown.keys().find(is_open)?;
+            let is_for = desk.judge_of(&kept.seen);
+            let binds = |pool: &ServedPool| encloses(pool) && is_for(pool);
+            (binds(served) && !before.is_some_and(binds)).then(|| (address, kept.seen.key.clone()))
+        });
+        fenced.collect()
+    }
 }
 
 fn is_of(desk: &Desk, address: IpAddr, pool: &str) -> bool {
