@@ -96,6 +96,11 @@ impl<V: Value> Segments<V> {
         &self.0
     }
 
+    /// The lowest interval.
+    pub fn first(&self) -> Option<&Interval<V>> {
+        self.0.first()
+    }
+
     /// It has no value.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

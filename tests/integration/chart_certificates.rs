@@ -291,8 +291,8 @@ async fn keep_shaking(rig: &Rig, servers: &[String], stop: &AtomicBool) -> Resul
     Ok((count, seen.len()))
 }
 
-/// After which steps leaders are killed, in this order. What these two change has to be published next: that is held up, so that the
-/// leader dies between the two.
+/// After which steps leaders are killed, in this order. Where it says `true` the next thing is to publish what the step has changed: that is
+/// held up, so that the leader dies before it.
 const KILLED_AFTER: [(&str, bool); 6] = [
     ("verify", false),
     ("new-authority", true),
@@ -302,27 +302,22 @@ const KILLED_AFTER: [(&str, bool); 6] = [
     ("publish", false),
 ];
 
-/// The steps that a keeper has said it did.
-fn steps(keeper: &Svcplane) -> Vec<String> {
-    let entries = keeper.log_entries("webhook certificate");
-    let step = |entry: &Value| entry["step"].as_str().map(str::to_owned);
-    entries.iter().filter_map(step).collect()
+/// What a keeper says when it has done a step.
+const STEP: &str = "webhook certificate";
+
+/// The steps of these lines.
+fn steps(entries: &[Value]) -> impl Iterator<Item = &str> {
+    entries.iter().filter_map(|entry| entry["step"].as_str())
 }
 
 /// Waits until it has done `step` after the `first` ones, and returns how many it has done then.
 async fn done(keeper: &Svcplane, first: usize, step: &str) -> Result<usize> {
-    let end = tokio::time::Instant::now() + Duration::from_secs(90);
-    loop {
-        let steps = steps(keeper);
-        if let Some(at) = steps.iter().skip(first).position(|it| it == step) {
-            return Ok(first + at + 1);
-        }
-        anyhow::ensure!(
-            tokio::time::Instant::now() < end,
-            "no {step} after the first {first} of {steps:?}"
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let find = |entries: &[Value]| {
+        let at = steps(entries).skip(first).position(|it| it == step)?;
+        Some(first + at + 1)
+    };
+    let what = format!("done with \"{step}\" after {first} steps");
+    keeper.wait_logged(&what, STEP, Duration::from_secs(90), find).await
 }
 
 #[tokio::test]
@@ -373,10 +368,8 @@ async fn rotation_under_load_with_leaders_killed_at_each_step_loses_no_admission
             keeper.kill9().await?;
             if let Some(held) = held {
                 held.remove();
-                anyhow::ensure!(
-                    !steps(&keeper).iter().any(|it| it == "publish"),
-                    "published after {step}"
-                );
+                let published = steps(&keeper.log_entries(STEP)).any(|it| it == "publish");
+                anyhow::ensure!(!published, "published after {step}");
             }
             keeper = start(number).await?;
         }

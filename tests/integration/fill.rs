@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use serde_json::json;
 use svcplane_tests::cluster::{Cluster, Flavour};
-use svcplane_tests::governed::{Governed, SOON, cluster_ip, create, delete, node_port, pool, values};
+use svcplane_tests::governed::{Governed, SOON, cluster_ip, create, delete_all, node_port, pool, values};
 use svcplane_tests::namespace::TestNamespace;
 
 const WRITERS: usize = 16;
@@ -37,15 +37,6 @@ async fn fill(namespace: &TestNamespace, prefix: &str, count: usize) -> (BTreeSe
         ports.extend(others);
     }
     (addresses, ports)
-}
-
-async fn empty(namespace: &TestNamespace, prefix: &str, count: usize) {
-    let writer = async |writer: usize| {
-        for number in (writer..count).step_by(WRITERS) {
-            delete(namespace, &format!("{prefix}{number}")).await;
-        }
-    };
-    join_all((0..WRITERS).map(writer)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,8 +76,8 @@ async fn both_are_filled_to_the_last_value_and_refilled() {
             let words = format!("no value is free in pool \"{name}\"");
             assert!(said.message().contains(&words), "{}", said.message());
         }
-        empty(&a, "a", ADDRESSES).await;
-        empty(&p, "p", ports).await;
+        delete_all(&a, "a", ADDRESSES, WRITERS).await;
+        delete_all(&p, "p", ports, WRITERS).await;
         // default/kubernetes has the one that is left; what was deleted rests for a moment.
         for (range, left) in [("10.96.0.0/16", 1.0), (range.as_str(), 0.0)] {
             for (state, left) in [("used", left), ("pending", 0.0), ("quarantined", 0.0)] {

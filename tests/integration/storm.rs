@@ -8,17 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::IPAddress;
 use kube::Api;
-use kube::api::DeleteParams;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use svcplane_tests::admission::{Credentials, address, install_crds, send, wait_choosing};
 use svcplane_tests::balancer::Balancer;
 use svcplane_tests::cluster::{Cluster, Flavour};
 use svcplane_tests::eventually::eventually;
-use svcplane_tests::governed::SOON;
+use svcplane_tests::governed::{SOON, delete_all};
 use svcplane_tests::metrics::Metrics;
 use svcplane_tests::namespace::TestNamespace;
 use svcplane_tests::svcplane::Svcplane;
@@ -123,25 +121,15 @@ fn assert_each_once<const N: usize>(passes: [&Pass; N]) {
     assert_eq!(all.len(), N * 3 * services());
 }
 
-/// Deletes what a pass has made. Returns when the apiserver has taken all of its addresses back.
-async fn delete_all(namespace: &TestNamespace) {
-    let params = DeleteParams::default();
-    let writer = async |writer: usize| {
-        let api: Api<Service> = namespace.api();
-        for number in (writer..services()).step_by(WRITERS) {
-            api.delete(&format!("s{number}"), &params).await.unwrap();
-        }
-    };
-    join_all((0..WRITERS).map(writer)).await;
+/// Waits until the apiserver has taken all addresses back but those of its own Services.
+async fn wait_released(namespace: &TestNamespace) {
     let addresses: Api<IPAddress> = Api::all(namespace.client());
-    let empty = |left: &[IPAddress]| {
-        let others = left
-            .iter()
-            .filter(|it| it.spec.parent_ref.namespace.as_deref() != Some("default"));
-        let count = others.count();
-        (count == 0).then_some(()).ok_or_else(|| format!("{count} are left"))
+    let is_own = |it: &&IPAddress| it.spec.parent_ref.namespace.as_deref() == Some("default");
+    let released = |left: &[IPAddress]| match left.len() - left.iter().filter(is_own).count() {
+        0 => Ok(()),
+        count => Err(format!("{count} are left")),
     };
-    eventually("no address", SOON, &addresses, "", empty).await.unwrap();
+    eventually("no address", SOON, &addresses, "", released).await.unwrap();
 }
 
 /// How many values the apiserver has allocated by itself so far.
@@ -199,7 +187,8 @@ async fn a_storm_of_creations_through_three_replicas() {
     );
 
     assert_each_once([&off]);
-    delete_all(&without).await;
+    delete_all(&without, "s", services(), WRITERS).await;
+    wait_released(&without).await;
 
     let targets = join_all(replicas.iter().map(async |replica| address(replica).await.unwrap())).await;
     let balancer = Balancer::start(targets).await.unwrap();

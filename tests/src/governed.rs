@@ -10,6 +10,7 @@ use crate::namespace::TestNamespace;
 use crate::proxy::FaultProxy;
 use crate::svcplane::{Builder, Svcplane};
 use anyhow::Result;
+use futures::future::join_all;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -123,6 +124,16 @@ pub async fn delete(namespace: &TestNamespace, name: &str) {
         .unwrap()
         .accepted()
         .unwrap();
+}
+
+/// Deletes `{prefix}0` and so on, so many by so many writers at once.
+pub async fn delete_all(namespace: &TestNamespace, prefix: &str, count: usize, writers: usize) {
+    let writer = async |writer: usize| {
+        for number in (writer..count).step_by(writers) {
+            delete(namespace, &format!("{prefix}{number}")).await;
+        }
+    };
+    join_all((0..writers).map(writer)).await;
 }
 
 /// A NodePort Service.

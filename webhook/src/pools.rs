@@ -15,7 +15,7 @@ pub use self::balancer::{
 };
 pub use self::guard::{ALLOW_STRANDING, PoolUsers};
 pub use self::read::{Labels, Pool, Selection, read_cluster_ip_pool, read_node_port_pool};
-pub use self::review::review;
+pub use self::review::{in_no_range, review};
 pub use self::unreadable::Unreadable;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};

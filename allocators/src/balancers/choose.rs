@@ -10,21 +10,21 @@ use crate::value::Value;
 
 /// The first enforced pool that selects the Service and gives addresses.
 pub(super) fn enforced<'a>(pools: &'a [Arc<BalancerPool>], facts: &Facts) -> Option<&'a Arc<BalancerPool>> {
-    let mut binding = pools
-        .iter()
-        .filter(|pool| pool.terms.enforce && pool.is_active() && facts.is_admitted(&pool.terms.name));
-    binding.next()
+    let mut fences = pools.iter().filter(|pool| pool.is_fence());
+    fences.find(|pool| facts.is_admitted(&pool.terms.name))
 }
 
 /// Whether the pool may give the Service anything, asked for or not.
 pub(super) fn serves(pools: &[Arc<BalancerPool>], pool: &BalancerPool, facts: &Facts) -> Option<PoolVerdict> {
+    let overruled = || {
+        let by = enforced(pools, facts).filter(|_| !pool.terms.enforce)?;
+        Some(PoolVerdict::Overruled(Arc::clone(&by.terms.name)))
+    };
     match pool.terms.mode {
         Mode::Disabled => Some(PoolVerdict::Disabled),
         _ if !facts.is_admitted(&pool.terms.name) => Some(PoolVerdict::NotSelected),
-        mode => match enforced(pools, facts) {
-            Some(by) if !pool.terms.enforce => Some(PoolVerdict::Overruled(Arc::clone(&by.terms.name))),
-            _ => (mode == Mode::Drain).then_some(PoolVerdict::Draining),
-        },
+        Mode::Drain => overruled().or(Some(PoolVerdict::Draining)),
+        Mode::Active => overruled(),
     }
 }
 

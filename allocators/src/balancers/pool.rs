@@ -91,6 +91,11 @@ impl BalancerPool {
         self.terms.mode == Mode::Active
     }
 
+    /// Those whom it selects have nothing but its addresses.
+    pub fn is_fence(&self) -> bool {
+        self.terms.enforce && self.is_active()
+    }
+
     /// Who uses this address, if the pool would have it otherwise.
     pub(super) fn user_of(&self, address: IpAddr) -> Option<&str> {
         let withheld = self.withheld.iter().filter(|_| self.is_enabled());

@@ -63,10 +63,10 @@ impl Balancers {
         self.books.pool_at(address)
     }
 
-    /// A pool has the address and does not give it to this Service any more.
-    pub fn is_past(&self, address: IpAddr, key: &ServiceKey) -> bool {
-        let pool = self.pool_of(address);
-        pool.is_some_and(|pool| self.facts(key).is_some_and(|facts| !is_for(&self.pools, pool, facts)))
+    /// The pool that has an address and is not for this Service.
+    pub fn others_pool_of(&self, address: IpAddr, key: &ServiceKey) -> Option<&Arc<BalancerPool>> {
+        let facts = self.facts(key)?;
+        self.pool_of(address).filter(|pool| !is_for(&self.pools, pool, facts))
     }
 
     /// How nodes are to treat an address, if a pool has it.

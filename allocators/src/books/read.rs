@@ -196,7 +196,7 @@ impl<V: Value> Book<V> {
     /// The first of these values that lie in no range that is ready.
     pub fn outside(&self, values: &Segments<V>) -> Option<String> {
         let outside = values.minus(&self.ready_networks());
-        outside.as_slice().first().map(ToString::to_string)
+        outside.first().map(ToString::to_string)
     }
 
     /// The pools, in the order that they are tried: by priority, then name.
@@ -204,7 +204,7 @@ impl<V: Value> Book<V> {
         self.pools.iter().map(|pool| PoolView {
             name: Arc::clone(&pool.terms.name),
             counts: pool.counts,
-            outside: pool.outside.as_slice().first().map(ToString::to_string),
+            outside: pool.outside.first().map(ToString::to_string),
             conflicts: pool.conflicts.clone(),
         })
     }

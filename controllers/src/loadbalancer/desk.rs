@@ -359,10 +359,8 @@ impl Desk {
         let mut retained = BTreeMap::new();
         for (key, outcome) in self.balancers.services() {
             let addresses = outcome.iter().flat_map(|outcome| &outcome.addresses);
-            for address in addresses.filter(|address| self.balancers.is_past(**address, key)) {
-                if let Some(pool) = self.balancers.pool_of(*address) {
-                    *retained.entry(Arc::clone(&pool.terms.name)).or_default() += 1;
-                }
+            for pool in addresses.filter_map(|address| self.balancers.others_pool_of(*address, key)) {
+                *retained.entry(Arc::clone(&pool.terms.name)).or_default() += 1;
             }
         }
         retained

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use svcplane_allocators::books::PoolView;
 use svcplane_allocators::pools::{Mode, PoolTerms};
-use svcplane_webhook::pools::{PoolNumbers, Unreadable};
+use svcplane_webhook::pools::{PoolNumbers, Unreadable, in_no_range};
 
 /// What of a pool its status shows, of all families together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,10 +69,7 @@ impl Facts {
         }
         match &self.outside {
             _ if self.disabled => Holds::of("Ready", false, "Disabled", "spec.mode is Disabled".into()),
-            Some(values) => {
-                let message = format!("{values} lies in no range of the cluster that is ready, so it is not given");
-                Holds::of("Ready", false, "OutsideRange", message)
-            }
+            Some(values) => Holds::of("Ready", false, "OutsideRange", in_no_range(values)),
             None => Holds::of("Ready", true, "InRange", String::new()),
         }
     }

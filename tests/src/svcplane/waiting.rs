@@ -152,8 +152,24 @@ impl Svcplane {
     /// # Errors
     /// None before the deadline, or it has ended without.
     pub async fn wait_log(&self, message: &str, deadline: Duration) -> Result<Value> {
-        let look = async || self.log_entries(message).into_iter().next();
-        self.wait_until(&format!("logging \"{message}\""), deadline, look).await
+        let first = |entries: &[Value]| entries.first().cloned();
+        self.wait_logged(&format!("logging \"{message}\""), message, deadline, first)
+            .await
+    }
+
+    /// Waits until something is found in the lines of its log with exactly this message.
+    ///
+    /// # Errors
+    /// Nothing before the deadline, or it has ended without.
+    pub async fn wait_logged<T>(
+        &self,
+        what: &str,
+        message: &str,
+        deadline: Duration,
+        find: impl Fn(&[Value]) -> Option<T>,
+    ) -> Result<T> {
+        let look = async || find(&self.log_entries(message));
+        self.wait_until(what, deadline, look).await
     }
 
     /// The part after the colon is what svcplane chose.

@@ -24,8 +24,7 @@ pub trait PoolUsers: Debug + Send + Sync {
     /// The Services that the stored pool of this name is for and this one is not, each with an address of the pool that it shows.
     fn dropped(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)>;
 
-    /// The Services that this pool, enforced, and not the stored one of its name keeps to its own addresses, each with one of another pool that it
-    /// shows.
+    /// The Services that this pool is the first to keep from others, if it is enforced, each with an address of another one that it shows.
     fn fenced(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)>;
 }
 

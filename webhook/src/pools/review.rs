@@ -152,9 +152,12 @@ fn outside<H>(
         return None;
     }
     let values = find(&ledger, &pool.holdings)?;
-    Some(format!(
-        "spec.ranges: {values} lies in no range of the cluster that is ready, so it is not given"
-    ))
+    Some(format!("spec.ranges: {}", in_no_range(&values)))
+}
+
+/// What is said of values that lie in no range of the cluster.
+pub fn in_no_range(values: &str) -> String {
+    format!("{values} lies in no range of the cluster that is ready, so it is not given")
 }
 
 fn invalid(field: String, message: String) -> Cause {

@@ -59,19 +59,21 @@ impl PoolUsers for LoadBalancers {
     }
 
     fn fenced(&self, served: &ServedPool) -> Vec<(IpAddr, ServiceKey)> {
+        if !served.pool.is_fence() {
+            return Vec::new();
+        }
         let desk = self.desk().lock();
-        let name = &served.pool.terms.name;
-        let before = desk.pools().find(|pool| pool.pool.terms.name == *name);
-        let encloses = |pool: &ServedPool| pool.pool.terms.enforce && pool.pool.is_active();
-        let is_open = |address: &IpAddr| {
-            let of = desk.balancers().pool_of(*address);
-            of.is_some_and(|of| !of.terms.enforce && of.terms.name != *name)
-        };
+        let balancers = desk.balancers();
         let fenced = desk.services().filter_map(|kept| {
-            let address = kept.seen.shown.keys().find(is_open)?;
-            let is_for = desk.judge_of(&kept.seen);
-            let binds = |pool: &ServedPool| encloses(pool) && is_for(pool);
-            (binds(served) && !before.is_some_and(binds)).then(|| (address, kept.seen.key.clone()))
+            let key = &kept.seen.key;
+            // Behind another fence, or this one as it is stored, it is outside already.
+            let is_inside = |address: &IpAddr| {
+                let of = balancers.pool_of(*address);
+                of.is_some_and(|of| !of.terms.enforce && of.terms.name != served.pool.terms.name)
+                    && balancers.others_pool_of(*address, key).is_none()
+            };
+            let address = kept.seen.shown.keys().find(is_inside)?;
+            desk.judge_of(&kept.seen)(served).then(|| (address, key.clone()))
         });
         fenced.collect()
     }
@@ -85,5 +87,5 @@ fn is_of(desk: &Desk, address: IpAddr, pool: &str) -> bool {
 /// Some of what both have.
 fn common<V: Value>(one: &Segments<V>, other: &Segments<V>) -> Option<String> {
     let both = one.intersection(other);
-    both.as_slice().first().map(ToString::to_string)
+    both.first().map(ToString::to_string)
 }
