@@ -36,8 +36,8 @@ pub const ROWS: &[Row] = &[
         change: Change {
             name: "an enforced pool overrules nobody",
             file: "allocators/src/balancers/choose.rs",
-            line: "        Mode::Active => enforced(pools, facts).map(|by| PoolVerdict::Overruled(Arc::clone(&by.terms.name))),",
-            instead: "        Mode::Active => enforced(pools, facts).and(None),",
+            line: "        Mode::Active => overruled(),",
+            instead: "        Mode::Active => overruled().and(None),",
         },
     },
     Row {
@@ -63,7 +63,7 @@ pub const ROWS: &[Row] = &[
         change: Change {
             name: "a pool that is drained gives",
             file: "allocators/src/balancers/choose.rs",
-            line: "        Mode::Drain => Some(PoolVerdict::Draining),",
+            line: "        Mode::Drain => overruled().or(Some(PoolVerdict::Draining)),",
             instead: "        Mode::Drain => None,",
         },
     },
